@@ -212,21 +212,14 @@ impl State {
     /// The result of a calculation over bytes that the engine has put together, with the
     /// parameters of a custom CRC as they are now.
     pub fn calculate(&mut self, calculation: CalculationId, bytes: &[u8]) -> u64 {
-        let declared = &self.program.ir.calculations[calculation.index()];
-        match self.externs.crcs.get(calculation) {
-            Some(crc) => crc.compute(bytes),
-            None => declared.algorithm.compute(bytes, &mut self.externs.random),
-        }
+        self.externs.calculate(&self.program.ir, calculation, bytes)
     }
 
     /// The selector's hash of an action profile over bytes; 0 where it has no selector.
     pub fn select(&mut self, profile: ActionProfileId, bytes: &[u8]) -> u64 {
-        let declared = self.program.ir.action_profiles.get(profile.index());
-        let selector = declared.and_then(|profile| profile.selector.as_ref());
-        selector.map_or(0, |selector| {
-            let random = &mut self.externs.random;
-            selector.algorithm.compute(bytes, random)
-        })
+        let random = &mut self.externs.random;
+        let selector = self.program.ir.selector(profile);
+        selector.map_or(0, |it| it.algorithm.compute(bytes, random))
     }
 
     /// The members of a parser value set: value and the bits of it that count.

@@ -10,13 +10,10 @@ use crate::{
 /// Reads the members as they are now.
 pub(crate) fn take(ir: &Ir, scope: &Scope<'_>, digest: DigestId) -> Digest {
     let list = &ir.digests[digest.index()];
-    let members = list
-        .fields
-        .iter()
-        .map(|(expr, bits)| value::to_canonical_bytes(&scope.number(expr), *bits))
-        .collect();
+    let members = list.fields.iter();
+    let members = members.map(|(expr, bits)| value::to_canonical_bytes(&scope.number(expr), *bits));
     Digest {
         name: list.name.clone(),
-        members,
+        members: members.collect(),
     }
 }

@@ -144,25 +144,20 @@ fn run_parser(state: &mut State, packet: &mut Packet) -> u32 {
 fn parse_and_verify(ir: &Ir, state: &mut State, packet: &mut Packet) {
     let error = run_parser(state, packet);
     let right = checksum::verify(&mut state.pass(carried(packet)));
-    tell(
-        ir,
-        &mut packet.phv,
-        Moment::Parsed,
-        |meaning| match meaning {
-            Meaning::ParserError => Some(Int::from(error)),
-            Meaning::ChecksumError => Some(Int::from(u8::from(!right))),
-            _ => None,
-        },
-    );
+    let value = |meaning| match meaning {
+        Meaning::ParserError => Some(Int::from(error)),
+        Meaning::ChecksumError => Some(Int::from(u8::from(!right))),
+        _ => None,
+    };
+    tell(ir, &mut packet.phv, Moment::Parsed, value);
 }
 
 /// Runs a control and says why the packet ended in it, if it did.
 fn run_control(state: &mut State, packet: &mut Packet, stage: Stage) -> Option<DropReason> {
     let (program, tables, mut pass) = state.split(carried(packet));
-    let start = if stage == Stage::Ingress {
-        program.ir.ingress
-    } else {
-        program.ir.egress
+    let start = match stage {
+        Stage::Ingress => program.ir.ingress,
+        _ => program.ir.egress,
     };
     pass.tracer.emit(|| TraceKind::Begin(stage));
     control_flow::run(program, tables, &mut pass, start);
@@ -296,13 +291,9 @@ impl Interpreter {
 
     /// A header vector with nothing in it.
     fn blank_vector(&mut self) -> Phv {
-        match self.spare_vectors.pop() {
-            Some(mut phv) => {
-                phv.reset(&self.program.ir);
-                phv
-            }
-            None => Phv::new(&self.program.ir),
-        }
+        let mut phv = self.spare_vector();
+        phv.reset(&self.program.ir);
+        phv
     }
 
     fn give_back_vector(&mut self, phv: Phv) {
@@ -473,11 +464,8 @@ impl Engine for Interpreter {
             registers: &state.externs.registers,
             args: &[],
         };
-        digest::take(
-            ir,
-            &scope,
-            packet.asked.digest.expect("the pass asked for a digest"),
-        )
+        let asked = packet.asked.digest;
+        digest::take(ir, &scope, asked.expect("the pass asked for a digest"))
     }
 
     /// An ingress clone has the headers as they arrived: a re-parse of the frame.
@@ -535,6 +523,7 @@ impl Engine for Interpreter {
         start_egress(ir, state.now, packet, input);
         let failed = run_control(state, packet, Stage::Egress);
         let clone = packet.requests.clone.take();
+        let clone = clone.filter(|_| failed.is_none());
         packet.asked = Asked {
             clone_list: clone.and_then(|(_, list)| list),
             digest: None,
@@ -546,9 +535,7 @@ impl Engine for Interpreter {
                 Some(reason) => EgressVerdict::Drop(reason),
                 None => egress_verdict(ir, &packet.phv, packet.asked.back_list.is_some()),
             },
-            clone_session: clone
-                .filter(|_| failed.is_none())
-                .map(|(session, _)| session),
+            clone_session: clone.map(|(session, _)| session),
             frame_len_bytes: None,
         }
     }

@@ -73,9 +73,8 @@ pub(crate) fn parse(pass: &mut Pass<'_>, frame: [&[u8]; 2]) -> Outcome {
                 let errors = &pass.ir.errors;
                 pass.tracer.emit(|| {
                     let name = errors.iter().find(|(_, number)| *number == code);
-                    TraceKind::ParserError(
-                        name.map_or_else(|| code.to_string(), |(name, _)| name.clone()),
-                    )
+                    let name = name.map(|(name, _)| name.clone());
+                    TraceKind::ParserError(name.unwrap_or_else(|| code.to_string()))
                 });
                 break;
             }
@@ -111,13 +110,9 @@ fn run_state(
         });
     }
     let next = choose(pass, state, &key);
+    let parts = state.key.iter().zip(&key);
     pass.tracer.emit(|| TraceKind::Transition {
-        key: state
-            .key
-            .iter()
-            .zip(&key)
-            .map(|(part, value)| key_value(part, value))
-            .collect(),
+        key: parts.map(|(part, value)| key_value(part, value)).collect(),
         next: next.map(|next| ir.parser.states[next.index()].name.clone()),
     });
     Ok(next)
@@ -137,13 +132,11 @@ fn choose(pass: &Pass<'_>, state: &State, key: &[Int]) -> Option<StateId> {
         .iter()
         .find(|transition| match &transition.case {
             TransitionCase::Values(cases) => {
-                cases
-                    .iter()
-                    .zip(key)
-                    .all(|((value, mask), key)| match mask {
-                        Some(mask) => &(key & mask) == value,
-                        None => key == value,
-                    })
+                let mut cases = cases.iter().zip(key);
+                cases.all(|((value, mask), key)| match mask {
+                    Some(mask) => &(key & mask) == value,
+                    None => key == value,
+                })
             }
             TransitionCase::ValueSet { set, mask } => {
                 let parts = state.key.iter().zip(key);
@@ -154,10 +147,7 @@ fn choose(pass: &Pass<'_>, state: &State, key: &[Int]) -> Option<StateId> {
                 sets.contains(*set, &whole, mask.as_ref())
             }
         });
-    match found {
-        Some(transition) => transition.next,
-        None => state.default,
-    }
+    found.map_or(state.default, |transition| transition.next)
 }
 
 /// Runs one operation of a state.
@@ -214,9 +204,7 @@ pub(crate) fn run_op(
             }
             cursor.consumed += bits / 8;
         }
-        ParserOp::Primitive(primitive) => {
-            pass.primitive(primitive);
-        }
+        ParserOp::Primitive(primitive) => pass.primitive(primitive),
     }
     Ok(())
 }
@@ -227,20 +215,12 @@ fn target_header(pass: &Pass<'_>, target: &ExtractTarget) -> Result<HeaderId, Pa
     let header = match target {
         ExtractTarget::Header(header) => Some(*header),
         ExtractTarget::Stack(stack) => {
-            let next = pass.phv.next_index(AnyStack::Headers(*stack));
-            ir.stacks[stack.index()].elements.get(next).copied()
+            ir.element(*stack, pass.phv.next_index(AnyStack::Headers(*stack)))
         }
         ExtractTarget::UnionStack { stack, member } => {
             let next = pass.phv.next_index(AnyStack::Unions(*stack));
-            ir.union_stacks[stack.index()]
-                .elements
-                .get(next)
-                .and_then(|union| {
-                    ir.unions[union.index()]
-                        .members
-                        .get(*member as usize)
-                        .copied()
-                })
+            let union = ir.union_element(*stack, next);
+            union.map(|union| ir.member(union, *member))
         }
     };
     header.ok_or(ir.core_errors.stack_out_of_bounds)

@@ -7,11 +7,11 @@ pub use super::{
     InterpreterFactory, control_flow::Pass, packet::Requests, parser::Cursor, phv::Phv,
 };
 
-use super::{calculation, control_flow, parser};
+use super::{control_flow, parser};
 use crate::{
     Program, TableId,
     engine::State,
-    match_action::{Call, EntryIndex, Tables},
+    match_action::{EntryIndex, Tables},
     program::ir::{BoolExpr, ParserOp},
     value::Int,
 };
@@ -45,31 +45,6 @@ impl State {
         let (program, tables, pass) = self.split(carried);
         let info = program.tables.get(table.index())?;
         control_flow::lookup(tables, &pass, table, info)
-    }
-
-    /// What an entry, or the default action, of a table with an action profile comes down to for a
-    /// packet; none is a choice among nothing.
-    pub fn resolve_for(
-        &mut self,
-        table: TableId,
-        entry: Option<EntryIndex>,
-        carried: Carried<'_>,
-    ) -> Option<Call> {
-        let (program, tables, pass) = self.split(carried);
-        let node = program.ir.table_nodes.get(table.index())?;
-        let profile = node.profile?;
-        let declared = program.ir.action_profiles.get(profile.index())?;
-        let state = tables.table(table)?;
-        let action = match entry {
-            Some(entry) => state.view(entry)?.action,
-            None => state.default_action()?,
-        };
-        tables.profile(profile)?.resolve(action, || {
-            declared.selector.as_ref().map_or(0, |selector| {
-                let bytes = calculation::input_bytes(&program.ir, pass.phv, pass.payload, selector);
-                selector.algorithm.compute(&bytes, &mut pass.externs.random)
-            })
-        })
     }
 
     /// The interpreter's view of a packet, and what it is given apart from that.
