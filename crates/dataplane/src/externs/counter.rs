@@ -25,12 +25,4 @@ impl Counters {
         let cells = self.arrays.get_mut(counter.index());
         cells.map_or(&mut [], Vec::as_mut_slice)
     }
-
-    pub(crate) fn cell_mut(
-        &mut self,
-        counter: CounterId,
-        index: usize,
-    ) -> Option<&mut CounterValue> {
-        self.arrays.get_mut(counter.index())?.get_mut(index)
-    }
 }

@@ -177,7 +177,6 @@ impl Pass<'_> {
             Primitive::Push(stack, count) | Primitive::Pop(stack, count) => {
                 let up = matches!(primitive, Primitive::Push(..));
                 let count = self.index(count).unwrap_or(usize::MAX);
-                let count = count.min(self.scope().stack_size(*stack));
                 self.phv.shift_stack(self.ir, *stack, count, up);
             }
             Primitive::Jump(target) => return Flow::Jump(*target),
@@ -284,8 +283,8 @@ impl Pass<'_> {
             counter: array.name.clone(),
             index: index.filter(|index| *index < array.cells),
         });
-        let cell = index.and_then(|index| self.externs.counters.cell_mut(counter, index));
-        if let Some(cell) = cell {
+        let cells = self.externs.counters.cells_mut(counter);
+        if let Some(cell) = index.and_then(|index| cells.get_mut(index)) {
             cell.add(CounterValue::packet(self.ingress_bytes));
         }
     }
@@ -529,8 +528,7 @@ fn apply(
     match &node.next {
         NextNode::HitMiss { hit: yes, miss: no } => hit.map_or(*no, |_| *yes),
         NextNode::PerAction(next) => match call {
-            Some(call) => position_of(program, info, call.action)
-                .and_then(|position| next.get(position).copied().flatten()),
+            Some(call) => *next.get(position_of(program, info, call.action)?)?,
             None => node.default_next,
         },
     }

@@ -5,7 +5,7 @@
 //! of an invalid header reads as what this packet wrote last, or zero, division by zero gives zero,
 //! a shift by more than [`limits::FIELD_BITS_MAX`] bits leaves nothing.
 
-use super::phv::{self, Phv};
+use super::phv::Phv;
 use crate::{
     externs::register::Registers,
     limits,
@@ -182,11 +182,6 @@ impl Scope<'_> {
                 _ => self.same_header(Some(left), Some(right)),
             }
         })
-    }
-
-    /// How many elements a stack has.
-    pub(crate) fn stack_size(&self, stack: AnyStack) -> usize {
-        phv::stack_size(self.ir, stack)
     }
 }
 

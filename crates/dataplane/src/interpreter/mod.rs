@@ -19,7 +19,6 @@ mod trace;
 use std::sync::Arc;
 
 use self::{
-    expression::Scope,
     packet::{Asked, Packet, Payload, Requests},
     phv::Phv,
 };
@@ -306,8 +305,8 @@ impl Interpreter {
         let Some(mut bytes) = payload.bytes else {
             return;
         };
-        let fits = Arc::get_mut(&mut bytes)
-            .is_some_and(|bytes| bytes.capacity() <= limits::SPARE_BUFFER_BYTES_MAX);
+        let own = Arc::get_mut(&mut bytes);
+        let fits = own.is_some_and(|own| own.capacity() <= limits::SPARE_BUFFER_BYTES_MAX);
         if fits && self.spare_buffers.len() < limits::SPARE_PACKETS_MAX {
             self.spare_buffers.push(bytes);
         }
@@ -316,18 +315,10 @@ impl Interpreter {
     /// A buffer that is empty before `write`.
     fn buffer_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Arc<Vec<u8>> {
         let mut bytes = self.spare_buffers.pop().unwrap_or_default();
-        match Arc::get_mut(&mut bytes) {
-            Some(room) => {
-                room.clear();
-                write(room);
-                bytes
-            }
-            None => {
-                let mut room = Vec::new();
-                write(&mut room);
-                Arc::new(room)
-            }
-        }
+        let room = Arc::make_mut(&mut bytes);
+        room.clear();
+        write(room);
+        bytes
     }
 
     /// Behind the deparser: the frame's payload becomes what an extern makes of it.
@@ -456,16 +447,10 @@ impl Engine for Interpreter {
     }
 
     fn digest(&mut self, state: &mut State, packet: PacketHandle) -> Digest {
-        let ir = &self.program.ir;
-        let packet = &self.packets[packet.0 as usize];
-        let scope = Scope {
-            ir,
-            phv: &packet.phv,
-            registers: &state.externs.registers,
-            args: &[],
-        };
+        let packet = self.packet(packet);
         let asked = packet.asked.digest;
-        digest::take(ir, &scope, asked.expect("the pass asked for a digest"))
+        let pass = state.pass(carried(packet));
+        digest::take(&pass, asked.expect("the pass asked for a digest"))
     }
 
     /// An ingress clone has the headers as they arrived: a re-parse of the frame.

@@ -96,7 +96,7 @@ fn run_state(
     pass.tracer
         .emit(|| TraceKind::ParserState(state.name.clone()));
     for op in &state.ops {
-        run_op(pass, cursor, op)?;
+        pass.parser_operation(cursor, op)?;
     }
     let mut key = Vec::with_capacity(state.key.len());
     for part in &state.key {
@@ -150,63 +150,68 @@ fn choose(pass: &Pass<'_>, state: &State, key: &[Int]) -> Option<StateId> {
     found.map_or(state.default, |transition| transition.next)
 }
 
-/// Runs one operation of a state.
-pub(crate) fn run_op(
-    pass: &mut Pass<'_>,
-    cursor: &mut Cursor<'_>,
-    op: &ParserOp,
-) -> Result<(), ParserError> {
-    let errors = pass.ir.core_errors;
-    match op {
-        ParserOp::Extract(target) => {
-            let header = target_header(pass, target)?;
-            extract(pass, cursor, header, 0)?;
-            push_back(pass, target);
-        }
-        ParserOp::ExtractVariable { target, bits } => {
-            let header = target_header(pass, target)?;
-            let bits = u32::try_from(&pass.scope().number(bits))
-                .map_err(|_| errors.parser_invalid_argument)?;
-            if !bits.is_multiple_of(8) {
-                return Err(errors.parser_invalid_argument);
+impl Pass<'_> {
+    /// Runs one operation of a parser state and moves the position on.
+    ///
+    /// # Errors
+    /// The number of the parser's error, which ends the parser.
+    pub fn parser_operation(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        operation: &ParserOp,
+    ) -> Result<(), u32> {
+        let errors = self.ir.core_errors;
+        match operation {
+            ParserOp::Extract(target) => {
+                let header = target_header(self, target)?;
+                extract(self, cursor, header, 0)?;
+                push_back(self, target);
             }
-            extract(pass, cursor, header, bits)?;
-            push_back(pass, target);
-        }
-        ParserOp::Set { to, from } => {
-            if let (Place::Field(to), crate::program::ir::Expr::Field(from)) = (to, from)
-                && pass.ir.fields[to.index()].variable
-            {
-                pass.assign_variable(*to, *from);
-                return Ok(());
+            ParserOp::ExtractVariable { target, bits } => {
+                let header = target_header(self, target)?;
+                let bits = u32::try_from(&self.scope().number(bits))
+                    .map_err(|_| errors.parser_invalid_argument)?;
+                if !bits.is_multiple_of(8) {
+                    return Err(errors.parser_invalid_argument);
+                }
+                extract(self, cursor, header, bits)?;
+                push_back(self, target);
             }
-            let value = pass.scope().number(from);
-            pass.assign(to, value);
-        }
-        ParserOp::SetLookahead { to, offset, bits } => {
-            let value = cursor.peek(*offset, *bits).ok_or(errors.packet_too_short)?;
-            pass.assign(to, value);
-        }
-        ParserOp::Verify { condition, error } => {
-            if !pass.scope().truth(condition) {
-                let code = value::low_u64(&pass.scope().number(error));
-                return Err(u32::try_from(code).unwrap_or(u32::MAX));
+            ParserOp::Set { to, from } => {
+                if let (Place::Field(to), crate::program::ir::Expr::Field(from)) = (to, from)
+                    && self.ir.fields[to.index()].variable
+                {
+                    self.assign_variable(*to, *from);
+                    return Ok(());
+                }
+                let value = self.scope().number(from);
+                self.assign(to, value);
             }
-        }
-        ParserOp::Advance { bits } => {
-            let bits = value::as_usize(&pass.scope().number(bits))
-                .ok_or(errors.parser_invalid_argument)?;
-            if !bits.is_multiple_of(8) {
-                return Err(errors.parser_invalid_argument);
+            ParserOp::SetLookahead { to, offset, bits } => {
+                let value = cursor.peek(*offset, *bits).ok_or(errors.packet_too_short)?;
+                self.assign(to, value);
             }
-            if cursor.remaining() < bits / 8 {
-                return Err(errors.packet_too_short);
+            ParserOp::Verify { condition, error } => {
+                if !self.scope().truth(condition) {
+                    let code = value::low_u64(&self.scope().number(error));
+                    return Err(u32::try_from(code).unwrap_or(u32::MAX));
+                }
             }
-            cursor.consumed += bits / 8;
+            ParserOp::Advance { bits } => {
+                let bits = value::as_usize(&self.scope().number(bits))
+                    .ok_or(errors.parser_invalid_argument)?;
+                if !bits.is_multiple_of(8) {
+                    return Err(errors.parser_invalid_argument);
+                }
+                if cursor.remaining() < bits / 8 {
+                    return Err(errors.packet_too_short);
+                }
+                cursor.consumed += bits / 8;
+            }
+            ParserOp::Primitive(primitive) => self.primitive(primitive),
         }
-        ParserOp::Primitive(primitive) => pass.primitive(primitive),
+        Ok(())
     }
-    Ok(())
 }
 
 /// The header that is extracted; an error where a stack is full.

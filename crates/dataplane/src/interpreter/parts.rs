@@ -7,12 +7,12 @@ pub use super::{
     InterpreterFactory, control_flow::Pass, packet::Requests, parser::Cursor, phv::Phv,
 };
 
-use super::{control_flow, parser};
+use super::control_flow;
 use crate::{
     Program, TableId,
     engine::State,
     match_action::{EntryIndex, Tables},
-    program::ir::{BoolExpr, ParserOp},
+    program::ir::BoolExpr,
     value::Int,
 };
 
@@ -76,17 +76,5 @@ impl Pass<'_> {
     /// Whether a condition holds.
     pub fn truth(&self, condition: &BoolExpr) -> bool {
         self.scope().truth(condition)
-    }
-
-    /// Runs one operation of a parser state and moves the position on.
-    ///
-    /// # Errors
-    /// The number of the parser's error, which ends the parser.
-    pub fn parser_operation(
-        &mut self,
-        cursor: &mut Cursor<'_>,
-        operation: &ParserOp,
-    ) -> Result<(), u32> {
-        parser::run_op(self, cursor, operation)
     }
 }

@@ -157,10 +157,8 @@ impl Phv {
 
     fn copy_fields(&mut self, ir: &Ir, to: HeaderId, from: HeaderId) {
         self.variable_bits[to.index()] = self.variable_bits[from.index()];
-        let pairs = ir.headers[to.index()]
-            .field_ids()
-            .zip(ir.headers[from.index()].field_ids());
-        for (to, from) in pairs {
+        let (to, from) = (&ir.headers[to.index()], &ir.headers[from.index()]);
+        for (to, from) in to.field_ids().zip(from.field_ids()) {
             self.values[to.index()] = self.values[from.index()].clone();
         }
     }
@@ -255,7 +253,7 @@ impl Phv {
     }
 }
 
-pub(crate) fn stack_size(ir: &Ir, stack: AnyStack) -> usize {
+fn stack_size(ir: &Ir, stack: AnyStack) -> usize {
     match stack {
         AnyStack::Headers(stack) => ir.stacks[stack.index()].elements.len(),
         AnyStack::Unions(stack) => ir.union_stacks[stack.index()].elements.len(),

@@ -296,12 +296,6 @@ impl Table {
         Ok((entry, slot))
     }
 
-    /// The direct counter of an entry.
-    pub(crate) fn counter_mut(&mut self, entry: EntryIndex) -> Option<&mut CounterValue> {
-        let account = self.accounts.get_mut(entry.0);
-        account.map(|account| &mut account.counter)
-    }
-
     /// The direct meter of an entry.
     pub(crate) fn meter_mut(&mut self, entry: EntryIndex) -> Option<&mut Option<Box<Meter>>> {
         self.slot_mut(entry).map(|slot| &mut slot.meter)

@@ -122,7 +122,8 @@ impl ReplicationEntries {
         })
     }
 
-    fn checked(&self, entry: CloneSession) -> Controlled<ReplicationEntry> {
+    /// What is kept under which id.
+    fn checked(&self, entry: CloneSession) -> Controlled<(u32, ReplicationEntry)> {
         let what = format!("{} {}", self.kind, entry.id);
         if entry.id == 0 || entry.id > self.id_max {
             return invalid(format!("{what}: expected an id of 1 to {}", self.id_max));
@@ -138,17 +139,16 @@ impl ReplicationEntries {
             ));
         }
         check_replicas(&what, &entry.replicas)?;
-        Ok(ReplicationEntry {
+        let kept = ReplicationEntry {
             copies: Arc::new(Copies::new(entry.replicas)),
             truncate_bytes: entry.truncate_bytes,
             queue,
-        })
+        };
+        Ok((entry.id, kept))
     }
 
     pub(crate) fn insert(&mut self, entry: impl Into<CloneSession>) -> Controlled {
-        let entry = entry.into();
-        let id = entry.id;
-        let checked = self.checked(entry)?;
+        let (id, checked) = self.checked(entry.into())?;
         if self.get(id).is_some() {
             let message = format!("{} {id} is there already", self.kind);
             return refuse(ControlErrorKind::AlreadyExists, message);
@@ -162,9 +162,7 @@ impl ReplicationEntries {
     }
 
     pub(crate) fn modify(&mut self, entry: impl Into<CloneSession>) -> Controlled {
-        let entry = entry.into();
-        let id = entry.id;
-        let checked = self.checked(entry)?;
+        let (id, checked) = self.checked(entry.into())?;
         *self.found(id)? = Some(checked);
         Ok(())
     }

@@ -106,11 +106,8 @@ impl At<'_, '_> {
 impl Call<'_, '_> {
     fn param(&self, index: usize) -> Load<&Value> {
         let params = &self.json.parameters;
-        let error = || {
-            self.at
-                .error(format!("parameter {index} of {}", params.len()))
-        };
-        params.get(index).ok_or_else(error)
+        let (found, n_params) = (params.get(index), params.len());
+        found.ok_or_else(|| self.at.error(format!("parameter {index} of {n_params}")))
     }
 
     fn number(&self, index: usize) -> Load<Expr> {
@@ -129,16 +126,17 @@ impl Call<'_, '_> {
         self.at.stack(self.param(index)?)
     }
 
-    /// The name that a parameter of a kind has.
-    fn name<'v>(
-        &'v self,
-        index: usize,
-        kind: &str,
-        name: impl Fn(&'v Value) -> Option<&'v String>,
-    ) -> Load<&'v str> {
+    /// The text that a parameter of a kind has.
+    fn text(&self, index: usize, kind: &str) -> Load<&str> {
         let value = self.param(index)?;
-        let error = || self.at.error(format!("expected a {kind}, found {value:?}"));
-        name(value).map(String::as_str).ok_or_else(error)
+        match (kind, value) {
+            ("register array", Value::RegisterArray(text))
+            | ("counter array", Value::CounterArray(text))
+            | ("meter array", Value::MeterArray(text))
+            | ("calculation", Value::Calculation(text))
+            | ("text", Value::String(text)) => Ok(text),
+            _ => self.at.fail(format!("expected a {kind}, found {value:?}")),
+        }
     }
 
     fn arity(&self, expected: &[usize]) -> Load {
@@ -337,37 +335,21 @@ impl Call<'_, '_> {
     }
 
     fn register(&self, index: usize) -> Load<RegisterId> {
-        let name = self.name(index, "register array", |value| match value {
-            Value::RegisterArray(name) => Some(name),
-            _ => None,
-        })?;
-        self.at.register(name)
+        self.at.register(self.text(index, "register array")?)
     }
 
     fn counter(&self, index: usize) -> Load<CounterId> {
-        let name = self.name(index, "counter array", |value| match value {
-            Value::CounterArray(name) => Some(name),
-            _ => None,
-        })?;
-        let counters = &self.at.loader.names.counters;
-        self.at.find(counters, "counter array", name)
+        let (counters, kind) = (&self.at.loader.names.counters, "counter array");
+        self.at.find(counters, kind, self.text(index, kind)?)
     }
 
     fn meter(&self, index: usize) -> Load<MeterId> {
-        let name = self.name(index, "meter array", |value| match value {
-            Value::MeterArray(name) => Some(name),
-            _ => None,
-        })?;
-        let meters = &self.at.loader.names.meters;
-        self.at.find(meters, "meter array", name)
+        let (meters, kind) = (&self.at.loader.names.meters, "meter array");
+        self.at.find(meters, kind, self.text(index, kind)?)
     }
 
     fn calculation(&self, index: usize) -> Load<CalculationId> {
-        let name = self.name(index, "calculation", |value| match value {
-            Value::Calculation(name) => Some(name),
-            _ => None,
-        })?;
-        self.at.calculation(name)
+        self.at.calculation(self.text(index, "calculation")?)
     }
 
     fn digest(&self, index: usize) -> Load<DigestId> {
@@ -377,10 +359,7 @@ impl Call<'_, '_> {
     }
 
     fn log(&self) -> Load<Primitive> {
-        let format = self.name(0, "text", |value| match value {
-            Value::String(format) => Some(format),
-            _ => None,
-        })?;
+        let format = self.text(0, "text")?;
         let list = self.param(1)?;
         let Value::ParametersVector(values) = list else {
             return self.at.fail(format!("expected a list, found {list:?}"));

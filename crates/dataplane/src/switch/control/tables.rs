@@ -348,8 +348,8 @@ impl Switch {
         let target = self.target(table)?;
         counted(target.info)?;
         let entry = target.find(key, priority)?;
-        if let Some(counter) = target.table.counter_mut(entry) {
-            *counter = value;
+        if let Some(account) = target.table.accounts.get_mut(entry.index()) {
+            account.counter = value;
         }
         Ok(())
     }
