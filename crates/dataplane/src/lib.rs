@@ -28,7 +28,7 @@ pub use model::{
     TableAction, TableCounters, TableEntry, TableId, Transmit, Transmitted, ValueSetId,
     WeightedCall, limits,
 };
-pub(crate) use model::{Controlled, Frame, bits, color, refuse, value};
+pub(crate) use model::{Controlled, Frame, bits, color, invalid, missing, refuse, value};
 pub use offload::{Offload, OffloadStatus};
 pub use program::{
     ActionInfo, ActionProfileInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo,

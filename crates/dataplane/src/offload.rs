@@ -60,7 +60,6 @@ use crate::{
         Change, EntryIndex, Interpreted, State,
         ir::{CalculationId, Int},
     },
-    externs,
     traffic_manager::TrafficManager,
 };
 
@@ -130,8 +129,8 @@ impl<'a> Written<'a> {
 
     /// The replicas of a multicast group; none where there is no such group.
     pub fn multicast_group(&self, id: u32) -> Option<Vec<Replica>> {
-        let copies = self.traffic.groups.get(id)?;
-        Some(copies.replicas.to_vec())
+        let group = self.traffic.groups.get(id)?;
+        Some(group.copies.replicas.to_vec())
     }
 
     /// The ids of all multicast groups.
@@ -245,7 +244,7 @@ impl Accounts<'_> {
     pub fn counter(&mut self, counter: CounterId, index: usize, counted: CounterValue) {
         let cells = self.state.externs.counters.cells_mut(counter);
         if let Some(cell) = cells.get_mut(index) {
-            externs::counter::add(cell, counted);
+            cell.add(counted);
         }
     }
 

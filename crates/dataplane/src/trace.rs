@@ -13,7 +13,7 @@ pub use render::TraceRenderer;
 pub(crate) use render::{format_mask, format_value};
 
 use crate::{
-    DropReason, Nanos, PortId,
+    DropReason, Nanos, PortId, Stream,
     program::ir::SourceLine,
     value::{self, Int},
 };
@@ -174,21 +174,10 @@ pub enum TraceKind {
         /// 0 green, 1 yellow, 2 red; none where there is no such cell.
         color: Option<u8>,
     },
-    /// A copy was made by a clone session.
-    Clone {
-        /// The session.
-        session: u32,
-        /// The copy.
-        packet: Arc<str>,
-        /// Where it goes.
-        port: PortId,
-        /// Its `egress_rid`.
-        instance: u16,
-    },
-    /// A copy was made by a multicast group.
-    Replicate {
-        /// The group.
-        group: u32,
+    /// A copy was made.
+    Copy {
+        /// The clone session or multicast group.
+        by: Stream,
         /// The copy.
         packet: Arc<str>,
         /// Where it goes.
@@ -283,14 +272,9 @@ impl Tracer {
         }
     }
 
-    /// The name of a packet's next clone.
-    pub(crate) fn name_clone(&mut self, of: NameId) -> NameId {
-        self.names.add_clone(of)
-    }
-
-    /// The name of a packet's next replica.
-    pub(crate) fn name_replica(&mut self, of: NameId) -> NameId {
-        self.names.add_replica(of)
+    /// Names a copy of a packet.
+    pub(crate) fn name_copy(&mut self, of: NameId, by: Stream) -> NameId {
+        self.names.add_copy(of, by)
     }
 
     /// A packet is no longer inside.

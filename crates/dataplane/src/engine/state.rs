@@ -142,14 +142,14 @@ impl State {
     /// table is changed, and then only.
     pub fn accounts(&mut self, table: TableId) -> &mut [EntryAccount] {
         let table = self.tables.table_mut(table, None);
-        table.map_or(&mut [], |(table, _)| table.accounts_mut())
+        table.map_or(&mut [], |(table, _)| &mut table.accounts)
     }
 
     /// Counts a hit at its entry: the direct counter, the time, and that the entry is not idle.
     pub fn count_hit(&mut self, table: TableId, entry: EntryIndex, ingress_bytes: usize) {
         let now = self.now;
         if let Some((table, _)) = self.tables.table_mut(table, None) {
-            table.count_hit(entry, ingress_bytes, now);
+            table.count_hits(entry, CounterValue::packet(ingress_bytes), now);
         }
     }
 
@@ -160,13 +160,12 @@ impl State {
         entry: EntryIndex,
         ingress_bytes: usize,
     ) -> u8 {
-        let node = self.program.ir.table_nodes.get(table.index());
-        let Some(meter) = node.and_then(|node| node.meter.as_ref()) else {
+        let Some(meter) = self.program.ir.direct_meter(table) else {
             return 0;
         };
         let micros = self.externs.meters.micros(self.now);
-        self.tables
-            .color(table, entry, meter.kind, micros, ingress_bytes)
+        let table = &mut self.tables.tables[table.index()];
+        table.color(entry, meter.kind, micros, ingress_bytes)
     }
 }
 
@@ -213,21 +212,14 @@ impl State {
     /// The result of a calculation over bytes that the engine has put together, with the
     /// parameters of a custom CRC as they are now.
     pub fn calculate(&mut self, calculation: CalculationId, bytes: &[u8]) -> u64 {
-        let declared = &self.program.ir.calculations[calculation.index()];
-        match self.externs.crcs.get(calculation) {
-            Some(crc) => crc.compute(bytes),
-            None => declared.algorithm.compute(bytes, &mut self.externs.random),
-        }
+        self.externs.calculate(&self.program.ir, calculation, bytes)
     }
 
     /// The selector's hash of an action profile over bytes; 0 where it has no selector.
     pub fn select(&mut self, profile: ActionProfileId, bytes: &[u8]) -> u64 {
-        let declared = self.program.ir.action_profiles.get(profile.index());
-        let selector = declared.and_then(|profile| profile.selector.as_ref());
-        selector.map_or(0, |selector| {
-            let random = &mut self.externs.random;
-            selector.algorithm.compute(bytes, random)
-        })
+        let random = &mut self.externs.random;
+        let selector = self.program.ir.selector(profile);
+        selector.map_or(0, |it| it.algorithm.compute(bytes, random))
     }
 
     /// The members of a parser value set: value and the bits of it that count.

@@ -11,11 +11,9 @@ pub(crate) struct Counters {
 
 impl Counters {
     pub(crate) fn new(declared: &[CounterArray]) -> Self {
+        let cells = |array: &CounterArray| vec![CounterValue::default(); array.cells];
         Self {
-            arrays: declared
-                .iter()
-                .map(|array| vec![CounterValue::default(); array.cells])
-                .collect(),
+            arrays: declared.iter().map(cells).collect(),
         }
     }
 
@@ -27,27 +25,4 @@ impl Counters {
         let cells = self.arrays.get_mut(counter.index());
         cells.map_or(&mut [], Vec::as_mut_slice)
     }
-
-    pub(crate) fn cell_mut(
-        &mut self,
-        counter: CounterId,
-        index: usize,
-    ) -> Option<&mut CounterValue> {
-        self.arrays.get_mut(counter.index())?.get_mut(index)
-    }
-}
-
-/// Counts a packet.
-pub(crate) fn count(cell: &mut CounterValue, bytes: usize) {
-    let one = CounterValue {
-        packets: 1,
-        bytes: bytes as u64,
-    };
-    add(cell, one);
-}
-
-/// Counts packets.
-pub(crate) fn add(cell: &mut CounterValue, counted: CounterValue) {
-    cell.packets = cell.packets.wrapping_add(counted.packets);
-    cell.bytes = cell.bytes.wrapping_add(counted.bytes);
 }

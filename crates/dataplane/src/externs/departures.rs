@@ -65,20 +65,18 @@ impl Departures {
         let mut n_failed = 0;
         for (port, copy) in self.ports.drain(..).zip(self.copies.drain(..)) {
             let head;
-            (head, heads) = heads.split_at(copy.head_bytes());
+            (head, heads) = heads.split_at(copy.head_bytes);
             if !copy.has_request() {
                 out.leave(port, Frame { head, ..shared });
                 continue;
             }
             let room;
             (room, rooms) = rooms.split_at(stride);
-            if let Some(n_bytes) = copy.result_bytes() {
-                let payload = &room[..n_bytes];
-                let payload_id = 0;
+            if let Some(n_bytes) = copy.result_bytes {
                 let frame = Frame {
                     head,
-                    payload,
-                    payload_id,
+                    payload: &room[..n_bytes],
+                    payload_id: 0,
                 };
                 out.leave(port, frame);
             } else {

@@ -41,13 +41,9 @@ impl Bucket {
         let came_in = total.saturating_sub(self.total_before);
         self.total_before = total;
         self.tokens = self.tokens.saturating_add(came_in).min(self.burst);
-        match self.tokens.checked_sub(cost) {
-            Some(rest) => {
-                self.tokens = rest;
-                true
-            }
-            None => false,
-        }
+        let is_paid = cost <= self.tokens;
+        self.tokens -= if is_paid { cost } else { 0 };
+        is_paid
     }
 }
 
@@ -121,18 +117,8 @@ impl Meters {
         let micros = self.micros(now);
         let (kind, cells) = self.arrays.get_mut(meter.index())?;
         let cell = cells.get_mut(index)?;
-        Some(
-            cell.as_mut()
-                .map_or(GREEN, |meter| meter.color(*kind, micros, bytes)),
-        )
-    }
-
-    pub(crate) fn cells(&self, meter: MeterId) -> Option<usize> {
-        self.arrays.get(meter.index()).map(|(_, cells)| cells.len())
-    }
-
-    pub(crate) fn kind(&self, meter: MeterId) -> Option<MeterKind> {
-        self.arrays.get(meter.index()).map(|(kind, _)| *kind)
+        let meter = cell.as_mut();
+        Some(meter.map_or(GREEN, |meter| meter.color(*kind, micros, bytes)))
     }
 
     pub(crate) fn get(&self, meter: MeterId, index: usize) -> Option<MeterConfig> {
@@ -141,11 +127,8 @@ impl Meters {
     }
 
     pub(crate) fn set(&mut self, meter: MeterId, index: usize, config: Option<MeterConfig>) {
-        let cell = self
-            .arrays
-            .get_mut(meter.index())
-            .and_then(|(_, cells)| cells.get_mut(index));
-        if let Some(cell) = cell {
+        let array = self.arrays.get_mut(meter.index());
+        if let Some(cell) = array.and_then(|(_, cells)| cells.get_mut(index)) {
             *cell = config.map(|config| Box::new(Meter::new(config)));
         }
     }

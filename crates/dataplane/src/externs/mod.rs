@@ -9,7 +9,10 @@ pub(crate) mod random;
 pub(crate) mod register;
 pub(crate) mod value_set;
 
-use crate::{Nanos, program::ir::Ir};
+use crate::{
+    Nanos,
+    program::ir::{CalculationId, Ir},
+};
 
 /// The state of every extern of a program.
 #[derive(Debug)]
@@ -32,6 +35,14 @@ impl Externs {
             value_sets: value_set::ValueSets::new(&ir.value_sets),
             crcs: hash::CustomCrcs::new(&ir.calculations),
             random: random::Random::new(random_seed),
+        }
+    }
+    /// The result of a calculation over the bytes of its input.
+    pub(crate) fn calculate(&mut self, ir: &Ir, id: CalculationId, bytes: &[u8]) -> u64 {
+        let algorithm = ir.calculations[id.index()].algorithm;
+        match self.crcs.get(id) {
+            Some(crc) => crc.compute(bytes),
+            None => algorithm.compute(bytes, &mut self.random),
         }
     }
 }

@@ -76,8 +76,9 @@ impl PayloadCall {
 #[derive(Debug)]
 pub(crate) struct Asking {
     call: PayloadCall,
-    head_bytes: usize,
-    result_bytes: Option<usize>,
+    pub(super) head_bytes: usize,
+    /// How much of its room the extern filled; none if it failed, or was not asked.
+    pub(super) result_bytes: Option<usize>,
 }
 
 impl Asking {
@@ -91,15 +92,6 @@ impl Asking {
 
     pub(crate) fn has_request(&self) -> bool {
         self.call.is_some()
-    }
-
-    pub(crate) fn head_bytes(&self) -> usize {
-        self.head_bytes
-    }
-
-    /// None where the extern has failed.
-    pub(crate) fn result_bytes(&self) -> Option<usize> {
-        self.result_bytes
     }
 }
 

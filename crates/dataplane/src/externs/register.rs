@@ -23,18 +23,16 @@ pub(crate) struct Registers {
 
 impl Registers {
     pub(crate) fn new(declared: &[RegisterArray]) -> Self {
-        let arrays = declared
-            .iter()
-            .map(|array| {
-                let cells = if array.bits <= 64 {
-                    Cells::Words(vec![0; array.cells])
-                } else {
-                    Cells::Wide(vec![Int::ZERO; array.cells])
-                };
-                (cells, array.bits)
-            })
-            .collect();
-        Self { arrays }
+        let arrays = declared.iter().map(|array| {
+            let cells = match array.bits {
+                ..=64 => Cells::Words(vec![0; array.cells]),
+                _ => Cells::Wide(vec![Int::ZERO; array.cells]),
+            };
+            (cells, array.bits)
+        });
+        Self {
+            arrays: arrays.collect(),
+        }
     }
 
     pub(crate) fn get(&self, register: RegisterId, index: usize) -> Option<Int> {
@@ -44,18 +42,15 @@ impl Registers {
         }
     }
 
-    /// Writes a cell, cut to its width; false where there is none.
-    pub(crate) fn set(&mut self, register: RegisterId, index: usize, value: Int) -> bool {
-        let Some((cells, bits)) = self.arrays.get_mut(register.index()) else {
-            return false;
-        };
+    /// Writes a cell, cut to its width; an index beyond the end writes nothing.
+    pub(crate) fn set(&mut self, register: RegisterId, index: usize, value: Int) {
+        let array = self.arrays.get_mut(register.index());
+        let Some((cells, bits)) = array else { return };
         let value = value::wrap(value, *bits, false);
         match cells {
-            Cells::Words(words) => words
-                .get_mut(index)
-                .map(|word| *word = value::low_u64(&value))
-                .is_some(),
-            Cells::Wide(cells) => cells.get_mut(index).map(|cell| *cell = value).is_some(),
+            Cells::Words(words) if index < words.len() => words[index] = value::low_u64(&value),
+            Cells::Wide(cells) if index < cells.len() => cells[index] = value,
+            _ => {}
         }
     }
 
@@ -73,15 +68,5 @@ impl Registers {
             Cells::Words(words) => Some(words),
             Cells::Wide(_) => None,
         }
-    }
-
-    /// Cells and bits of a cell.
-    pub(crate) fn shape(&self, register: RegisterId) -> Option<(usize, u32)> {
-        let (cells, bits) = self.arrays.get(register.index())?;
-        let len = match cells {
-            Cells::Words(words) => words.len(),
-            Cells::Wide(cells) => cells.len(),
-        };
-        Some((len, *bits))
     }
 }

@@ -3,25 +3,8 @@
 use super::phv::Phv;
 use crate::{
     bits::BitWriter,
-    externs::Externs,
-    program::ir::{Calculation, CalculationId, CalculationInput, HeaderId, Ir},
+    program::ir::{Calculation, CalculationInput, HeaderId, Ir},
 };
-
-/// Computes a named calculation over a packet.
-pub(crate) fn calculate(
-    ir: &Ir,
-    phv: &Phv,
-    payload: &[u8],
-    id: CalculationId,
-    externs: &mut Externs,
-) -> u64 {
-    let calculation = &ir.calculations[id.index()];
-    let bytes = input_bytes(ir, phv, payload, calculation);
-    match externs.crcs.get(id) {
-        Some(crc) => crc.compute(&bytes),
-        None => calculation.algorithm.compute(&bytes, &mut externs.random),
-    }
-}
 
 /// What a calculation looks at. What belongs to an invalid header is left out; the payload begins
 /// at a whole byte, behind everything else, wherever it is named.

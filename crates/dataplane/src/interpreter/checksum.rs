@@ -8,10 +8,8 @@ use crate::{
 };
 
 fn is_wanted(pass: &Pass<'_>, checksum: &Checksum) -> bool {
-    checksum
-        .condition
-        .as_ref()
-        .is_none_or(|condition| pass.scope().truth(condition))
+    let condition = checksum.condition.as_ref();
+    condition.is_none_or(|condition| pass.scope().truth(condition))
 }
 
 /// Whether every checksum that is to be verified is right. One whose header is not there is.

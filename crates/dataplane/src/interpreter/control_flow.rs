@@ -4,24 +4,20 @@
 use std::sync::Arc;
 
 use super::{
-    calculation::{calculate, input_bytes},
-    expression::Scope,
-    packet::Requests,
-    phv::Phv,
-    trace::field_value,
+    calculation::input_bytes, expression::Scope, packet::Requests, phv::Phv, trace::field_value,
 };
 use crate::{
-    ActionId, CounterId, DropReason, MeterId, Nanos, TableCounters, TableId,
-    externs::{Externs, counter, payload::PayloadCall},
+    ActionId, CounterId, CounterValue, DropReason, MeterId, Nanos, TableCounters, TableId,
+    externs::{Externs, payload::PayloadCall},
     match_action::{EntryIndex, Tables},
     program::{
-        ActionInfo, Program, TableInfo,
+        ActionInfo, ParamInfo, Program, TableInfo,
         ir::{
             AnyStack, BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode,
             Node, NodeId, PayloadExternId, Place, Primitive,
         },
     },
-    trace::{self, TraceKind, Tracer},
+    trace::{self, TraceKind, TraceValue, Tracer},
     value::{self, Int},
 };
 
@@ -181,7 +177,6 @@ impl Pass<'_> {
             Primitive::Push(stack, count) | Primitive::Pop(stack, count) => {
                 let up = matches!(primitive, Primitive::Push(..));
                 let count = self.index(count).unwrap_or(usize::MAX);
-                let count = count.min(self.scope().stack_size(*stack));
                 self.phv.shift_stack(self.ir, *stack, count, up);
             }
             Primitive::Jump(target) => return Flow::Jump(*target),
@@ -276,7 +271,9 @@ impl Pass<'_> {
 
     /// The result of a calculation over the packet as it is now.
     pub fn calculate(&mut self, calculation: CalculationId) -> u64 {
-        calculate(self.ir, self.phv, self.payload, calculation, self.externs)
+        let declared = &self.ir.calculations[calculation.index()];
+        let bytes = input_bytes(self.ir, self.phv, self.payload, declared);
+        self.externs.calculate(self.ir, calculation, &bytes)
     }
 
     fn count(&mut self, counter: CounterId, index: &Expr) {
@@ -286,9 +283,9 @@ impl Pass<'_> {
             counter: array.name.clone(),
             index: index.filter(|index| *index < array.cells),
         });
-        let cell = index.and_then(|index| self.externs.counters.cell_mut(counter, index));
-        if let Some(cell) = cell {
-            counter::count(cell, self.ingress_bytes);
+        let cells = self.externs.counters.cells_mut(counter);
+        if let Some(cell) = index.and_then(|index| cells.get_mut(index)) {
+            cell.add(CounterValue::packet(self.ingress_bytes));
         }
     }
 
@@ -296,8 +293,8 @@ impl Pass<'_> {
     fn execute_meter(&mut self, to: &Place, meter: MeterId, index: &Expr) {
         let index = self.index(index);
         let meters = &mut self.externs.meters;
-        let color =
-            index.and_then(|index| meters.execute(meter, index, self.now, self.ingress_bytes));
+        let (now, bytes) = (self.now, self.ingress_bytes);
+        let color = index.and_then(|index| meters.execute(meter, index, now, bytes));
         self.tracer.emit(|| TraceKind::Meter {
             meter: self.ir.meters[meter.index()].name.clone(),
             index,
@@ -311,11 +308,12 @@ impl Pass<'_> {
     /// A direct meter runs on a hit, before the action.
     fn execute_direct_meter(&mut self, tables: &mut Tables, table: TableId, entry: EntryIndex) {
         let ir = self.ir;
-        let Some(meter) = &ir.table_nodes[table.index()].meter else {
+        let Some(meter) = ir.direct_meter(table) else {
             return;
         };
         let micros = self.externs.meters.micros(self.now);
-        let color = tables.color(table, entry, meter.kind, micros, self.ingress_bytes);
+        let table = &mut tables.tables[table.index()];
+        let color = table.color(entry, meter.kind, micros, self.ingress_bytes);
         self.tracer.emit(|| TraceKind::Meter {
             meter: meter.name.clone(),
             index: None,
@@ -366,9 +364,7 @@ impl Pass<'_> {
         let signature = &self.ir.payload_externs[function.index()];
         self.tracer.emit(|| TraceKind::ChangePayload {
             function: signature.name.clone(),
-            args: (signature.params.iter().zip(call.args))
-                .map(|(param, arg)| trace::named(&param.name, &Int::from(arg), param.width_bits))
-                .collect(),
+            args: named_args(&signature.params, &call.args.map(Int::from)),
         });
     }
 
@@ -412,14 +408,15 @@ impl Pass<'_> {
         self.tracer.set_line(|| line.clone());
         self.tracer.emit(|| TraceKind::Action {
             action: info.name.clone(),
-            args: info
-                .params
-                .iter()
-                .zip(args)
-                .map(|(param, arg)| trace::named(&param.name, arg, param.width_bits))
-                .collect(),
+            args: named_args(&info.params, args),
         });
     }
+}
+
+fn named_args(params: &[ParamInfo], args: &[Int]) -> Vec<TraceValue> {
+    let args = params.iter().zip(args);
+    args.map(|(param, arg)| trace::named(&param.name, arg, param.width_bits))
+        .collect()
 }
 
 /// The text of `log_msg` with its arguments at the `{}`.
@@ -501,56 +498,37 @@ fn apply(
     pass.tracer.emit(|| TraceKind::Table {
         table: info.name.clone(),
         key: tables.last_key(info),
-        entry: hit.map(|entry| tables.describe(id, info, entry)),
+        entry: hit.map(|entry| tables.tables[id.index()].describe(info, entry)),
     });
     if let Some(counters) = pass.table_counters.get_mut(id.index()) {
-        let count = if hit.is_some() {
-            &mut counters.hits
-        } else {
-            &mut counters.misses
-        };
-        *count += 1;
+        match hit {
+            Some(_) => counters.hits += 1,
+            None => counters.misses += 1,
+        }
     }
     if let Some(entry) = hit {
         pass.execute_direct_meter(tables, id, entry);
     }
     let load = (pass.ingress_bytes, pass.now);
-    let call = {
-        let Pass {
-            ir,
-            phv,
-            payload,
-            externs,
-            ..
-        } = &mut *pass;
-        // A group's choice: the selector looks at the packet as it is after the direct meter.
-        let selector = node
-            .profile
-            .and_then(|profile| ir.action_profiles[profile.index()].selector.as_ref());
-        let hash = || {
-            selector.map_or(0, |selector| {
-                let bytes = input_bytes(ir, phv, payload, selector);
-                selector.algorithm.compute(&bytes, &mut externs.random)
-            })
-        };
-        tables.account(id, node.profile, hit, load, hash)
+    // A group's choice: the selector looks at the packet as it is after the direct meter.
+    let selector = node.profile.and_then(|profile| pass.ir.selector(profile));
+    let hash = || {
+        selector.map_or(0, |selector| {
+            let bytes = input_bytes(pass.ir, pass.phv, pass.payload, selector);
+            let random = &mut pass.externs.random;
+            selector.algorithm.compute(&bytes, random)
+        })
     };
+    let call = tables.account(id, node.profile, hit, load, hash);
     if let Some(call) = &call {
         pass.trace_action(call.action, &call.args);
         pass.args = call.args.clone();
         pass.action(call.action);
     }
     match &node.next {
-        NextNode::HitMiss { hit: yes, miss: no } => {
-            if hit.is_some() {
-                *yes
-            } else {
-                *no
-            }
-        }
+        NextNode::HitMiss { hit: yes, miss: no } => hit.map_or(*no, |_| *yes),
         NextNode::PerAction(next) => match call {
-            Some(call) => position_of(program, info, call.action)
-                .and_then(|position| next.get(position).copied().flatten()),
+            Some(call) => *next.get(position_of(program, info, call.action)?)?,
             None => node.default_next,
         },
     }
@@ -559,12 +537,11 @@ fn apply(
 /// The position of an action in a table's list. A member of a profile that tables share may be
 /// another table's copy of the action.
 fn position_of(program: &Program, info: &TableInfo, action: ActionId) -> Option<usize> {
-    let position = info.actions.iter().position(|other| *other == action);
-    let name = |action: ActionId| &program.actions[action.index()].name;
-    position.or_else(|| {
-        let mut names = info.actions.iter().map(|other| name(*other));
-        names.position(|other| other == name(action))
-    })
+    let mut actions = info.actions.iter();
+    let position = actions.position(|other| *other == action);
+    let name = |action: &ActionId| &program.actions[action.index()].name;
+    let by_name = || (info.actions.iter()).position(|other| name(other) == name(&action));
+    position.or_else(by_name)
 }
 
 #[cfg(test)]

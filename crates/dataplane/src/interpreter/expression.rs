@@ -5,7 +5,7 @@
 //! of an invalid header reads as what this packet wrote last, or zero, division by zero gives zero,
 //! a shift by more than [`limits::FIELD_BITS_MAX`] bits leaves nothing.
 
-use super::phv::{self, Phv};
+use super::phv::Phv;
 use crate::{
     externs::register::Registers,
     limits,
@@ -61,9 +61,8 @@ impl Scope<'_> {
             Expr::Access { header, offset } => self.field_at(self.header(header), *offset),
             Expr::Register { register, index } => {
                 let index = value::as_usize(&self.number(index));
-                index
-                    .and_then(|index| self.registers.get(*register, index))
-                    .unwrap_or_default()
+                let cell = index.and_then(|index| self.registers.get(*register, index));
+                cell.unwrap_or_default()
             }
             Expr::Arithmetic(op, left, right) => {
                 arithmetic(*op, self.number(left), &self.number(right))
@@ -94,12 +93,14 @@ impl Scope<'_> {
             BoolExpr::And(left, right) => self.truth(left) && self.truth(right),
             BoolExpr::Or(left, right) => self.truth(left) || self.truth(right),
             BoolExpr::Not(operand) => !self.truth(operand),
-            BoolExpr::Valid(header) => self
-                .header(header)
-                .is_some_and(|header| self.phv.is_valid(header)),
-            BoolExpr::ValidUnion(union) => self
-                .union(union)
-                .is_some_and(|union| self.phv.is_union_valid(self.ir, union)),
+            BoolExpr::Valid(header) => {
+                let header = self.header(header);
+                header.is_some_and(|header| self.phv.is_valid(header))
+            }
+            BoolExpr::ValidUnion(union) => {
+                let union = self.union(union);
+                union.is_some_and(|union| self.phv.is_union_valid(self.ir, union))
+            }
             BoolExpr::FromNumber(operand) => self.number(operand) != Int::ZERO,
             BoolExpr::Choose { condition, yes, no } => {
                 self.truth(if self.truth(condition) { yes } else { no })
@@ -113,14 +114,10 @@ impl Scope<'_> {
             HeaderExpr::Header(header) => Some(*header),
             HeaderExpr::Element { stack, index } => {
                 let index = value::as_usize(&self.number(index))?;
-                self.ir.stacks[stack.index()].elements.get(index).copied()
+                self.ir.element(*stack, index)
             }
             HeaderExpr::Member { union, offset } => {
-                let union = self.union(union)?;
-                self.ir.unions[union.index()]
-                    .members
-                    .get(*offset as usize)
-                    .copied()
+                Some(self.ir.member(self.union(union)?, *offset))
             }
         }
     }
@@ -131,10 +128,7 @@ impl Scope<'_> {
             UnionExpr::Union(union) => Some(*union),
             UnionExpr::Element { stack, index } => {
                 let index = value::as_usize(&self.number(index))?;
-                self.ir.union_stacks[stack.index()]
-                    .elements
-                    .get(index)
-                    .copied()
+                self.ir.union_element(*stack, index)
             }
         }
     }
@@ -143,13 +137,10 @@ impl Scope<'_> {
     pub(crate) fn last_header(&self, stack: AnyStack, member: Option<u32>) -> Option<HeaderId> {
         let last = self.phv.next_index(stack).checked_sub(1)?;
         match stack {
-            AnyStack::Headers(stack) => self.ir.stacks[stack.index()].elements.get(last).copied(),
+            AnyStack::Headers(stack) => self.ir.element(stack, last),
             AnyStack::Unions(stack) => {
-                let union = self.ir.union_stacks[stack.index()].elements.get(last)?;
-                self.ir.unions[union.index()]
-                    .members
-                    .get(member? as usize)
-                    .copied()
+                let union = self.ir.union_element(stack, last)?;
+                Some(self.ir.member(union, member?))
             }
         }
     }
@@ -168,10 +159,8 @@ impl Scope<'_> {
         let (Some(left), Some(right)) = (left, right) else {
             return false;
         };
-        let (a, b) = (
-            &self.ir.headers[left.index()],
-            &self.ir.headers[right.index()],
-        );
+        let headers = &self.ir.headers;
+        let (a, b) = (&headers[left.index()], &headers[right.index()]);
         a.type_index == b.type_index
             && self.phv.is_valid(left)
             && self.phv.is_valid(right)
@@ -194,11 +183,6 @@ impl Scope<'_> {
             }
         })
     }
-
-    /// How many elements a stack has.
-    pub(crate) fn stack_size(&self, stack: AnyStack) -> usize {
-        phv::stack_size(self.ir, stack)
-    }
 }
 
 fn compare(op: Comparison, left: &Int, right: &Int) -> bool {
@@ -214,9 +198,8 @@ fn compare(op: Comparison, left: &Int, right: &Int) -> bool {
 
 /// A width or shift amount; none where it is beyond every field.
 fn amount(value: &Int) -> Option<u32> {
-    u32::try_from(value)
-        .ok()
-        .filter(|bits| *bits <= limits::FIELD_BITS_MAX)
+    let bits = u32::try_from(value).ok();
+    bits.filter(|bits| *bits <= limits::FIELD_BITS_MAX)
 }
 
 fn arithmetic(op: Arithmetic, left: Int, right: &Int) -> Int {

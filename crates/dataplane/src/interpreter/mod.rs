@@ -19,7 +19,6 @@ mod trace;
 use std::sync::Arc;
 
 use self::{
-    expression::Scope,
     packet::{Asked, Packet, Payload, Requests},
     phv::Phv,
 };
@@ -144,25 +143,20 @@ fn run_parser(state: &mut State, packet: &mut Packet) -> u32 {
 fn parse_and_verify(ir: &Ir, state: &mut State, packet: &mut Packet) {
     let error = run_parser(state, packet);
     let right = checksum::verify(&mut state.pass(carried(packet)));
-    tell(
-        ir,
-        &mut packet.phv,
-        Moment::Parsed,
-        |meaning| match meaning {
-            Meaning::ParserError => Some(Int::from(error)),
-            Meaning::ChecksumError => Some(Int::from(u8::from(!right))),
-            _ => None,
-        },
-    );
+    let value = |meaning| match meaning {
+        Meaning::ParserError => Some(Int::from(error)),
+        Meaning::ChecksumError => Some(Int::from(u8::from(!right))),
+        _ => None,
+    };
+    tell(ir, &mut packet.phv, Moment::Parsed, value);
 }
 
 /// Runs a control and says why the packet ended in it, if it did.
 fn run_control(state: &mut State, packet: &mut Packet, stage: Stage) -> Option<DropReason> {
     let (program, tables, mut pass) = state.split(carried(packet));
-    let start = if stage == Stage::Ingress {
-        program.ir.ingress
-    } else {
-        program.ir.egress
+    let start = match stage {
+        Stage::Ingress => program.ir.ingress,
+        _ => program.ir.egress,
     };
     pass.tracer.emit(|| TraceKind::Begin(stage));
     control_flow::run(program, tables, &mut pass, start);
@@ -296,13 +290,9 @@ impl Interpreter {
 
     /// A header vector with nothing in it.
     fn blank_vector(&mut self) -> Phv {
-        match self.spare_vectors.pop() {
-            Some(mut phv) => {
-                phv.reset(&self.program.ir);
-                phv
-            }
-            None => Phv::new(&self.program.ir),
-        }
+        let mut phv = self.spare_vector();
+        phv.reset(&self.program.ir);
+        phv
     }
 
     fn give_back_vector(&mut self, phv: Phv) {
@@ -315,8 +305,8 @@ impl Interpreter {
         let Some(mut bytes) = payload.bytes else {
             return;
         };
-        let fits = Arc::get_mut(&mut bytes)
-            .is_some_and(|bytes| bytes.capacity() <= limits::SPARE_BUFFER_BYTES_MAX);
+        let own = Arc::get_mut(&mut bytes);
+        let fits = own.is_some_and(|own| own.capacity() <= limits::SPARE_BUFFER_BYTES_MAX);
         if fits && self.spare_buffers.len() < limits::SPARE_PACKETS_MAX {
             self.spare_buffers.push(bytes);
         }
@@ -325,18 +315,10 @@ impl Interpreter {
     /// A buffer that is empty before `write`.
     fn buffer_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Arc<Vec<u8>> {
         let mut bytes = self.spare_buffers.pop().unwrap_or_default();
-        match Arc::get_mut(&mut bytes) {
-            Some(room) => {
-                room.clear();
-                write(room);
-                bytes
-            }
-            None => {
-                let mut room = Vec::new();
-                write(&mut room);
-                Arc::new(room)
-            }
-        }
+        let room = Arc::make_mut(&mut bytes);
+        room.clear();
+        write(room);
+        bytes
     }
 
     /// Behind the deparser: the frame's payload becomes what an extern makes of it.
@@ -465,19 +447,10 @@ impl Engine for Interpreter {
     }
 
     fn digest(&mut self, state: &mut State, packet: PacketHandle) -> Digest {
-        let ir = &self.program.ir;
-        let packet = &self.packets[packet.0 as usize];
-        let scope = Scope {
-            ir,
-            phv: &packet.phv,
-            registers: &state.externs.registers,
-            args: &[],
-        };
-        digest::take(
-            ir,
-            &scope,
-            packet.asked.digest.expect("the pass asked for a digest"),
-        )
+        let packet = self.packet(packet);
+        let asked = packet.asked.digest;
+        let pass = state.pass(carried(packet));
+        digest::take(&pass, asked.expect("the pass asked for a digest"))
     }
 
     /// An ingress clone has the headers as they arrived: a re-parse of the frame.
@@ -535,6 +508,7 @@ impl Engine for Interpreter {
         start_egress(ir, state.now, packet, input);
         let failed = run_control(state, packet, Stage::Egress);
         let clone = packet.requests.clone.take();
+        let clone = clone.filter(|_| failed.is_none());
         packet.asked = Asked {
             clone_list: clone.and_then(|(_, list)| list),
             digest: None,
@@ -546,9 +520,7 @@ impl Engine for Interpreter {
                 Some(reason) => EgressVerdict::Drop(reason),
                 None => egress_verdict(ir, &packet.phv, packet.asked.back_list.is_some()),
             },
-            clone_session: clone
-                .filter(|_| failed.is_none())
-                .map(|(session, _)| session),
+            clone_session: clone.map(|(session, _)| session),
             frame_len_bytes: None,
         }
     }

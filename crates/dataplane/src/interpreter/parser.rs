@@ -73,9 +73,8 @@ pub(crate) fn parse(pass: &mut Pass<'_>, frame: [&[u8]; 2]) -> Outcome {
                 let errors = &pass.ir.errors;
                 pass.tracer.emit(|| {
                     let name = errors.iter().find(|(_, number)| *number == code);
-                    TraceKind::ParserError(
-                        name.map_or_else(|| code.to_string(), |(name, _)| name.clone()),
-                    )
+                    let name = name.map(|(name, _)| name.clone());
+                    TraceKind::ParserError(name.unwrap_or_else(|| code.to_string()))
                 });
                 break;
             }
@@ -97,7 +96,7 @@ fn run_state(
     pass.tracer
         .emit(|| TraceKind::ParserState(state.name.clone()));
     for op in &state.ops {
-        run_op(pass, cursor, op)?;
+        pass.parser_operation(cursor, op)?;
     }
     let mut key = Vec::with_capacity(state.key.len());
     for part in &state.key {
@@ -111,13 +110,9 @@ fn run_state(
         });
     }
     let next = choose(pass, state, &key);
+    let parts = state.key.iter().zip(&key);
     pass.tracer.emit(|| TraceKind::Transition {
-        key: state
-            .key
-            .iter()
-            .zip(&key)
-            .map(|(part, value)| key_value(part, value))
-            .collect(),
+        key: parts.map(|(part, value)| key_value(part, value)).collect(),
         next: next.map(|next| ir.parser.states[next.index()].name.clone()),
     });
     Ok(next)
@@ -137,13 +132,11 @@ fn choose(pass: &Pass<'_>, state: &State, key: &[Int]) -> Option<StateId> {
         .iter()
         .find(|transition| match &transition.case {
             TransitionCase::Values(cases) => {
-                cases
-                    .iter()
-                    .zip(key)
-                    .all(|((value, mask), key)| match mask {
-                        Some(mask) => &(key & mask) == value,
-                        None => key == value,
-                    })
+                let mut cases = cases.iter().zip(key);
+                cases.all(|((value, mask), key)| match mask {
+                    Some(mask) => &(key & mask) == value,
+                    None => key == value,
+                })
             }
             TransitionCase::ValueSet { set, mask } => {
                 let parts = state.key.iter().zip(key);
@@ -154,71 +147,71 @@ fn choose(pass: &Pass<'_>, state: &State, key: &[Int]) -> Option<StateId> {
                 sets.contains(*set, &whole, mask.as_ref())
             }
         });
-    match found {
-        Some(transition) => transition.next,
-        None => state.default,
-    }
+    found.map_or(state.default, |transition| transition.next)
 }
 
-/// Runs one operation of a state.
-pub(crate) fn run_op(
-    pass: &mut Pass<'_>,
-    cursor: &mut Cursor<'_>,
-    op: &ParserOp,
-) -> Result<(), ParserError> {
-    let errors = pass.ir.core_errors;
-    match op {
-        ParserOp::Extract(target) => {
-            let header = target_header(pass, target)?;
-            extract(pass, cursor, header, 0)?;
-            push_back(pass, target);
-        }
-        ParserOp::ExtractVariable { target, bits } => {
-            let header = target_header(pass, target)?;
-            let bits = u32::try_from(&pass.scope().number(bits))
-                .map_err(|_| errors.parser_invalid_argument)?;
-            if !bits.is_multiple_of(8) {
-                return Err(errors.parser_invalid_argument);
+impl Pass<'_> {
+    /// Runs one operation of a parser state and moves the position on.
+    ///
+    /// # Errors
+    /// The number of the parser's error, which ends the parser.
+    pub fn parser_operation(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        operation: &ParserOp,
+    ) -> Result<(), u32> {
+        let errors = self.ir.core_errors;
+        match operation {
+            ParserOp::Extract(target) => {
+                let header = target_header(self, target)?;
+                extract(self, cursor, header, 0)?;
+                push_back(self, target);
             }
-            extract(pass, cursor, header, bits)?;
-            push_back(pass, target);
-        }
-        ParserOp::Set { to, from } => {
-            if let (Place::Field(to), crate::program::ir::Expr::Field(from)) = (to, from)
-                && pass.ir.fields[to.index()].variable
-            {
-                pass.assign_variable(*to, *from);
-                return Ok(());
+            ParserOp::ExtractVariable { target, bits } => {
+                let header = target_header(self, target)?;
+                let bits = u32::try_from(&self.scope().number(bits))
+                    .map_err(|_| errors.parser_invalid_argument)?;
+                if !bits.is_multiple_of(8) {
+                    return Err(errors.parser_invalid_argument);
+                }
+                extract(self, cursor, header, bits)?;
+                push_back(self, target);
             }
-            let value = pass.scope().number(from);
-            pass.assign(to, value);
-        }
-        ParserOp::SetLookahead { to, offset, bits } => {
-            let value = cursor.peek(*offset, *bits).ok_or(errors.packet_too_short)?;
-            pass.assign(to, value);
-        }
-        ParserOp::Verify { condition, error } => {
-            if !pass.scope().truth(condition) {
-                let code = value::low_u64(&pass.scope().number(error));
-                return Err(u32::try_from(code).unwrap_or(u32::MAX));
+            ParserOp::Set { to, from } => {
+                if let (Place::Field(to), crate::program::ir::Expr::Field(from)) = (to, from)
+                    && self.ir.fields[to.index()].variable
+                {
+                    self.assign_variable(*to, *from);
+                    return Ok(());
+                }
+                let value = self.scope().number(from);
+                self.assign(to, value);
             }
-        }
-        ParserOp::Advance { bits } => {
-            let bits = value::as_usize(&pass.scope().number(bits))
-                .ok_or(errors.parser_invalid_argument)?;
-            if !bits.is_multiple_of(8) {
-                return Err(errors.parser_invalid_argument);
+            ParserOp::SetLookahead { to, offset, bits } => {
+                let value = cursor.peek(*offset, *bits).ok_or(errors.packet_too_short)?;
+                self.assign(to, value);
             }
-            if cursor.remaining() < bits / 8 {
-                return Err(errors.packet_too_short);
+            ParserOp::Verify { condition, error } => {
+                if !self.scope().truth(condition) {
+                    let code = value::low_u64(&self.scope().number(error));
+                    return Err(u32::try_from(code).unwrap_or(u32::MAX));
+                }
             }
-            cursor.consumed += bits / 8;
+            ParserOp::Advance { bits } => {
+                let bits = value::as_usize(&self.scope().number(bits))
+                    .ok_or(errors.parser_invalid_argument)?;
+                if !bits.is_multiple_of(8) {
+                    return Err(errors.parser_invalid_argument);
+                }
+                if cursor.remaining() < bits / 8 {
+                    return Err(errors.packet_too_short);
+                }
+                cursor.consumed += bits / 8;
+            }
+            ParserOp::Primitive(primitive) => self.primitive(primitive),
         }
-        ParserOp::Primitive(primitive) => {
-            pass.primitive(primitive);
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// The header that is extracted; an error where a stack is full.
@@ -227,20 +220,12 @@ fn target_header(pass: &Pass<'_>, target: &ExtractTarget) -> Result<HeaderId, Pa
     let header = match target {
         ExtractTarget::Header(header) => Some(*header),
         ExtractTarget::Stack(stack) => {
-            let next = pass.phv.next_index(AnyStack::Headers(*stack));
-            ir.stacks[stack.index()].elements.get(next).copied()
+            ir.element(*stack, pass.phv.next_index(AnyStack::Headers(*stack)))
         }
         ExtractTarget::UnionStack { stack, member } => {
             let next = pass.phv.next_index(AnyStack::Unions(*stack));
-            ir.union_stacks[stack.index()]
-                .elements
-                .get(next)
-                .and_then(|union| {
-                    ir.unions[union.index()]
-                        .members
-                        .get(*member as usize)
-                        .copied()
-                })
+            let union = ir.union_element(*stack, next);
+            union.map(|union| ir.member(union, *member))
         }
     };
     header.ok_or(ir.core_errors.stack_out_of_bounds)

@@ -7,12 +7,12 @@ pub use super::{
     InterpreterFactory, control_flow::Pass, packet::Requests, parser::Cursor, phv::Phv,
 };
 
-use super::{calculation, control_flow, parser};
+use super::control_flow;
 use crate::{
     Program, TableId,
     engine::State,
-    match_action::{Call, EntryIndex, Tables},
-    program::ir::{BoolExpr, ParserOp},
+    match_action::{EntryIndex, Tables},
+    program::ir::BoolExpr,
     value::Int,
 };
 
@@ -47,31 +47,6 @@ impl State {
         control_flow::lookup(tables, &pass, table, info)
     }
 
-    /// What an entry, or the default action, of a table with an action profile comes down to for a
-    /// packet; none is a choice among nothing.
-    pub fn resolve_for(
-        &mut self,
-        table: TableId,
-        entry: Option<EntryIndex>,
-        carried: Carried<'_>,
-    ) -> Option<Call> {
-        let (program, tables, pass) = self.split(carried);
-        let node = program.ir.table_nodes.get(table.index())?;
-        let profile = node.profile?;
-        let declared = program.ir.action_profiles.get(profile.index())?;
-        let state = tables.table(table)?;
-        let action = match entry {
-            Some(entry) => state.view(entry)?.action,
-            None => state.default_action()?,
-        };
-        tables.profile(profile)?.resolve(action, || {
-            declared.selector.as_ref().map_or(0, |selector| {
-                let bytes = calculation::input_bytes(&program.ir, pass.phv, pass.payload, selector);
-                selector.algorithm.compute(&bytes, &mut pass.externs.random)
-            })
-        })
-    }
-
     /// The interpreter's view of a packet, and what it is given apart from that.
     pub(crate) fn split<'a>(
         &'a mut self,
@@ -101,17 +76,5 @@ impl Pass<'_> {
     /// Whether a condition holds.
     pub fn truth(&self, condition: &BoolExpr) -> bool {
         self.scope().truth(condition)
-    }
-
-    /// Runs one operation of a parser state and moves the position on.
-    ///
-    /// # Errors
-    /// The number of the parser's error, which ends the parser.
-    pub fn parser_operation(
-        &mut self,
-        cursor: &mut Cursor<'_>,
-        operation: &ParserOp,
-    ) -> Result<(), u32> {
-        parser::run_op(self, cursor, operation)
     }
 }

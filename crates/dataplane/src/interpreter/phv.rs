@@ -118,11 +118,15 @@ impl Phv {
         }
     }
 
+    fn set_union_invalid(&mut self, ir: &Ir, union: UnionId) {
+        for member in &ir.unions[union.index()].members {
+            self.set_invalid(ir, *member);
+        }
+    }
+
     pub(crate) fn is_union_valid(&self, ir: &Ir, union: UnionId) -> bool {
-        ir.unions[union.index()]
-            .members
-            .iter()
-            .any(|member| self.is_valid(*member))
+        let mut members = ir.unions[union.index()].members.iter();
+        members.any(|member| self.is_valid(*member))
     }
 
     /// Zeroes the fields of a header.
@@ -153,10 +157,8 @@ impl Phv {
 
     fn copy_fields(&mut self, ir: &Ir, to: HeaderId, from: HeaderId) {
         self.variable_bits[to.index()] = self.variable_bits[from.index()];
-        let pairs = ir.headers[to.index()]
-            .field_ids()
-            .zip(ir.headers[from.index()].field_ids());
-        for (to, from) in pairs {
+        let (to, from) = (&ir.headers[to.index()], &ir.headers[from.index()]);
+        for (to, from) in to.field_ids().zip(from.field_ids()) {
             self.values[to.index()] = self.values[from.index()].clone();
         }
     }
@@ -166,9 +168,7 @@ impl Phv {
             return;
         }
         let members = &ir.unions[to.index()].members;
-        for member in members {
-            self.set_invalid(ir, *member);
-        }
+        self.set_union_invalid(ir, to);
         for (to, from) in members.iter().zip(&ir.unions[from.index()].members) {
             if self.is_valid(*from) {
                 self.assign_header(ir, *to, *from);
@@ -197,11 +197,8 @@ impl Phv {
     pub(crate) fn assign_stack(&mut self, ir: &Ir, to: StackId, from: StackId) {
         let next = self.next_index(AnyStack::Headers(from));
         self.set_next_index(AnyStack::Headers(to), next);
-        let pairs = ir.stacks[to.index()]
-            .elements
-            .iter()
-            .zip(&ir.stacks[from.index()].elements);
-        for (to, from) in pairs {
+        let (to, from) = (&ir.stacks[to.index()], &ir.stacks[from.index()]);
+        for (to, from) in to.elements.iter().zip(&from.elements) {
             self.assign_header(ir, *to, *from);
         }
     }
@@ -220,19 +217,16 @@ impl Phv {
     pub(crate) fn shift_stack(&mut self, ir: &Ir, stack: AnyStack, count: usize, up: bool) {
         let size = stack_size(ir, stack);
         let next = self.next_index(stack);
-        let new_next = if up {
-            next.saturating_add(count).min(size)
-        } else {
-            next.saturating_sub(count)
+        let new_next = match up {
+            true => next.saturating_add(count).min(size),
+            false => next.saturating_sub(count),
         };
         self.set_next_index(stack, new_next);
         let count = count.min(size);
         for step in 0..size {
-            let to = if up { size - 1 - step } else { step };
-            let from = if up {
-                to.checked_sub(count)
-            } else {
-                Some(to + count)
+            let (to, from) = match up {
+                true => (size - 1 - step, (size - 1 - step).checked_sub(count)),
+                false => (step, Some(step + count)),
             };
             let from = from.filter(|from| *from < size);
             self.move_element(ir, stack, to, from);
@@ -252,18 +246,14 @@ impl Phv {
                 let elements = &ir.union_stacks[stack.index()].elements;
                 match from {
                     Some(from) => self.assign_union(ir, elements[to], elements[from]),
-                    None => {
-                        for member in &ir.unions[elements[to].index()].members {
-                            self.set_invalid(ir, *member);
-                        }
-                    }
+                    None => self.set_union_invalid(ir, elements[to]),
                 }
             }
         }
     }
 }
 
-pub(crate) fn stack_size(ir: &Ir, stack: AnyStack) -> usize {
+fn stack_size(ir: &Ir, stack: AnyStack) -> usize {
     match stack {
         AnyStack::Headers(stack) => ir.stacks[stack.index()].elements.len(),
         AnyStack::Unions(stack) => ir.union_stacks[stack.index()].elements.len(),

@@ -27,15 +27,11 @@ impl Call {
 
     /// As the control plane sees it.
     pub(crate) fn to_control(&self, info: &ActionInfo) -> ActionCall {
-        let args = info
-            .params
-            .iter()
-            .zip(self.args.iter())
-            .map(|(param, arg)| value::to_canonical_bytes(arg, param.width_bits))
-            .collect();
+        let args = info.params.iter().zip(self.args.iter());
+        let args = args.map(|(param, arg)| value::to_canonical_bytes(arg, param.width_bits));
         ActionCall {
             action: self.action,
-            args,
+            args: args.collect(),
         }
     }
 }

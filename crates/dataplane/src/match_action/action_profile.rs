@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::Call;
-use crate::{ControlErrorKind, Controlled, refuse};
+use crate::{ControlError, ControlErrorKind, Controlled, ProfileGroup, invalid, refuse};
 
 /// Number of a member inside; free numbers are used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,7 +89,8 @@ struct Group {
 /// The members and groups of an action profile.
 #[derive(Debug)]
 pub(crate) struct Profile {
-    name: String,
+    /// As messages name it.
+    what: String,
     max_size: usize,
     members: Vec<Option<Member>>,
     handles: HashMap<u32, MemberHandle>,
@@ -99,7 +100,7 @@ pub(crate) struct Profile {
 impl Profile {
     pub(crate) fn new(name: &str, max_size: usize) -> Self {
         Self {
-            name: name.to_owned(),
+            what: format!("action profile \"{name}\""),
             max_size,
             members: Vec::new(),
             handles: HashMap::new(),
@@ -134,23 +135,22 @@ impl Profile {
 
     /// The handle of a member's id.
     pub(crate) fn handle(&self, id: u32) -> Controlled<MemberHandle> {
-        match self.handles.get(&id) {
-            Some(handle) => Ok(*handle),
-            None => refuse(
-                ControlErrorKind::NotFound,
-                format!("action profile \"{}\" has no member {id}", self.name),
-            ),
-        }
+        let handle = self.handles.get(&id).copied();
+        handle.ok_or_else(|| self.without("member", id))
     }
 
     pub(crate) fn check_group(&self, id: u32) -> Controlled {
-        match self.groups.contains_key(&id) {
-            true => Ok(()),
-            false => refuse(
-                ControlErrorKind::NotFound,
-                format!("action profile \"{}\" has no group {id}", self.name),
-            ),
-        }
+        self.group(id).map(|_| ())
+    }
+
+    fn group(&self, id: u32) -> Controlled<&Group> {
+        let group = self.groups.get(&id);
+        group.ok_or_else(|| self.without("group", id))
+    }
+
+    fn without(&self, kind: &str, id: u32) -> ControlError {
+        let message = format!("{} has no {kind} {id}", self.what);
+        ControlError::new(ControlErrorKind::NotFound, message)
     }
 
     fn add_uses(&mut self, handle: MemberHandle, change: isize) {
@@ -174,14 +174,11 @@ impl Profile {
 
     pub(crate) fn insert_member(&mut self, id: u32, call: Call) -> Controlled {
         if self.handles.contains_key(&id) {
-            let message = format!("action profile \"{}\" has a member {id} already", self.name);
+            let message = format!("{} has a member {id} already", self.what);
             return refuse(ControlErrorKind::AlreadyExists, message);
         }
         if self.handles.len() >= self.max_size {
-            let message = format!(
-                "action profile \"{}\" is full, its size is {}",
-                self.name, self.max_size
-            );
+            let message = format!("{} is full, its size is {}", self.what, self.max_size);
             return refuse(ControlErrorKind::ResourceExhausted, message);
         }
         let free = self.members.iter().position(Option::is_none);
@@ -207,10 +204,8 @@ impl Profile {
         let handle = self.handle(id)?;
         let uses = self.member(handle).map_or(0, |member| member.uses);
         if uses > 0 {
-            let message = format!(
-                "action profile \"{}\": member {id} is used by {uses} entries or groups",
-                self.name
-            );
+            let found = format!("member {id} is used by {uses} entries or groups");
+            let message = format!("{}: {found}", self.what);
             return refuse(ControlErrorKind::FailedPrecondition, message);
         }
         self.handles.remove(&id);
@@ -227,68 +222,48 @@ impl Profile {
     }
 
     /// The members of a group by their handles; each once, with a weight above 0.
-    fn weights(
-        &self,
-        id: u32,
-        max_size: u32,
-        members: &[(u32, u32)],
-    ) -> Controlled<BTreeMap<MemberHandle, u32>> {
-        let what = || format!("action profile \"{}\": group {id}", self.name);
+    fn weights(&self, group: &ProfileGroup) -> Controlled<BTreeMap<MemberHandle, u32>> {
+        let what = || format!("{}: group {}", self.what, group.id);
         let mut weights = BTreeMap::new();
-        for (member, weight) in members {
+        for (member, weight) in &group.members {
             if *weight == 0 {
-                let message = format!("{}: member {member} has the weight 0", what());
-                return refuse(ControlErrorKind::InvalidArgument, message);
+                return invalid(format!("{}: member {member} has the weight 0", what()));
             }
             if weights.insert(self.handle(*member)?, *weight).is_some() {
-                let message = format!("{}: member {member} is named twice", what());
-                return refuse(ControlErrorKind::InvalidArgument, message);
+                return invalid(format!("{}: member {member} is named twice", what()));
             }
         }
         let total: u64 = weights.values().map(|weight| u64::from(*weight)).sum();
-        if max_size > 0 && total > u64::from(max_size) {
-            let message = format!("{}: weights of {total}, its size is {max_size}", what());
+        let size = group.max_size;
+        if size > 0 && total > u64::from(size) {
+            let message = format!("{}: weights of {total}, its size is {size}", what());
             return refuse(ControlErrorKind::ResourceExhausted, message);
         }
         Ok(weights)
     }
 
-    pub(crate) fn insert_group(
-        &mut self,
-        id: u32,
-        max_size: u32,
-        members: &[(u32, u32)],
-    ) -> Controlled {
-        if self.groups.contains_key(&id) {
-            let message = format!("action profile \"{}\" has a group {id} already", self.name);
+    pub(crate) fn insert_group(&mut self, group: &ProfileGroup) -> Controlled {
+        if self.groups.contains_key(&group.id) {
+            let message = format!("{} has a group {} already", self.what, group.id);
             return refuse(ControlErrorKind::AlreadyExists, message);
         }
-        let members = self.weights(id, max_size, members)?;
-        self.put_group(id, max_size, members, 0);
+        let members = self.weights(group)?;
+        self.put_group(group, members, 0);
         Ok(())
     }
 
-    pub(crate) fn modify_group(
-        &mut self,
-        id: u32,
-        max_size: u32,
-        members: &[(u32, u32)],
-    ) -> Controlled {
-        self.check_group(id)?;
-        let members = self.weights(id, max_size, members)?;
-        let uses = self.take_group(id);
-        self.put_group(id, max_size, members, uses);
+    pub(crate) fn modify_group(&mut self, group: &ProfileGroup) -> Controlled {
+        self.check_group(group.id)?;
+        let members = self.weights(group)?;
+        let uses = self.take_group(group.id);
+        self.put_group(group, members, uses);
         Ok(())
     }
 
     pub(crate) fn delete_group(&mut self, id: u32) -> Controlled {
-        self.check_group(id)?;
-        let uses = self.groups.get(&id).map_or(0, |group| group.uses);
+        let uses = self.group(id)?.uses;
         if uses > 0 {
-            let message = format!(
-                "action profile \"{}\": group {id} is used by {uses} entries",
-                self.name
-            );
+            let message = format!("{}: group {id} is used by {uses} entries", self.what);
             return refuse(ControlErrorKind::FailedPrecondition, message);
         }
         self.take_group(id);
@@ -297,8 +272,7 @@ impl Profile {
 
     fn put_group(
         &mut self,
-        id: u32,
-        max_size: u32,
+        written: &ProfileGroup,
         members: BTreeMap<MemberHandle, u32>,
         uses: usize,
     ) {
@@ -309,10 +283,10 @@ impl Profile {
         let group = Group {
             members,
             choices,
-            max_size,
+            max_size: written.max_size,
             uses,
         };
-        self.groups.insert(id, group);
+        self.groups.insert(written.id, group);
     }
 
     /// Takes a group away and says how many entries name it.
@@ -327,12 +301,16 @@ impl Profile {
     }
 
     /// Every group by its id: id, size, and the members' ids with their weights.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = (u32, u32, Vec<(u32, u32)>)> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = ProfileGroup> {
         self.groups.iter().map(|(id, group)| {
             let members = group.members.iter();
             let members =
                 members.filter_map(|(handle, weight)| Some((self.id_of(*handle)?, *weight)));
-            (*id, group.max_size, members.collect())
+            ProfileGroup {
+                id: *id,
+                max_size: group.max_size,
+                members: members.collect(),
+            }
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Call, EntryAction};
 use crate::{
-    ActionCall, ControlError, ControlErrorKind, Controlled, CounterValue, MatchField, Nanos,
+    ActionCall, Controlled, CounterValue, MatchField, Nanos, invalid,
     program::{ActionInfo, KeyField, MatchKind, TableInfo, ir::Matcher},
     value::{self, Int},
 };
@@ -49,13 +49,6 @@ pub struct EntryView<'a> {
     pub has_meter: bool,
 }
 
-fn invalid<T>(message: String) -> Controlled<T> {
-    Err(ControlError::new(
-        ControlErrorKind::InvalidArgument,
-        message,
-    ))
-}
-
 /// A byte string that fits a width.
 pub(crate) fn number(what: &str, bytes: &[u8], bits: u32) -> Controlled<Int> {
     if bytes.is_empty() {
@@ -70,17 +63,13 @@ pub(crate) fn number(what: &str, bytes: &[u8], bits: u32) -> Controlled<Int> {
 
 /// An entry's key, checked against the table's.
 pub(crate) fn to_key(info: &TableInfo, key: &[MatchField]) -> Controlled<Vec<Matcher>> {
-    if key.len() != info.key.len() {
-        return invalid(format!(
-            "table \"{}\": expected {} match fields, found {}",
-            info.name,
-            info.key.len(),
-            key.len()
-        ));
+    let (expected, found) = (info.key.len(), key.len());
+    if found != expected {
+        let found = format!("expected {expected} match fields, found {found}");
+        return invalid(format!("table \"{}\": {found}", info.name));
     }
-    info.key
-        .iter()
-        .zip(key)
+    let fields = info.key.iter().zip(key);
+    fields
         .map(|(field, given)| to_matcher(info, field, given))
         .collect()
 }
@@ -126,10 +115,10 @@ fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Control
             }
             Matcher::Range { low, high }
         }
-        (MatchKind::Optional, MatchField::Optional(value)) => Matcher::Optional(match value {
-            Some(value) => Some(number(&what, value, bits)?),
-            None => None,
-        }),
+        (MatchKind::Optional, MatchField::Optional(value)) => {
+            let value = value.as_ref().map(|value| number(&what, value, bits));
+            Matcher::Optional(value.transpose()?)
+        }
         (kind, given) => {
             return invalid(format!(
                 "{what}: expected a match of kind {kind:?}, found {given:?}"
@@ -140,29 +129,26 @@ fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Control
 
 /// An entry's key as the control plane sees it.
 pub(crate) fn to_fields(info: &TableInfo, key: &[Matcher]) -> Vec<MatchField> {
-    info.key
-        .iter()
-        .zip(key)
-        .map(|(field, matcher)| {
-            let bytes = |value: &Int| value::to_canonical_bytes(value, field.width_bits);
-            match matcher {
-                Matcher::Exact(value) => MatchField::Exact(bytes(value)),
-                Matcher::Lpm { value, prefix_len } => MatchField::Lpm {
-                    value: bytes(value),
-                    prefix_len: *prefix_len,
-                },
-                Matcher::Ternary { value, mask } => MatchField::Ternary {
-                    value: bytes(value),
-                    mask: bytes(mask),
-                },
-                Matcher::Range { low, high } => MatchField::Range {
-                    low: bytes(low),
-                    high: bytes(high),
-                },
-                Matcher::Optional(value) => MatchField::Optional(value.as_ref().map(bytes)),
-            }
-        })
-        .collect()
+    let fields = info.key.iter().zip(key).map(|(field, matcher)| {
+        let bytes = |value: &Int| value::to_canonical_bytes(value, field.width_bits);
+        match matcher {
+            Matcher::Exact(value) => MatchField::Exact(bytes(value)),
+            Matcher::Lpm { value, prefix_len } => MatchField::Lpm {
+                value: bytes(value),
+                prefix_len: *prefix_len,
+            },
+            Matcher::Ternary { value, mask } => MatchField::Ternary {
+                value: bytes(value),
+                mask: bytes(mask),
+            },
+            Matcher::Range { low, high } => MatchField::Range {
+                low: bytes(low),
+                high: bytes(high),
+            },
+            Matcher::Optional(value) => MatchField::Optional(value.as_ref().map(bytes)),
+        }
+    });
+    fields.collect()
 }
 
 /// An action of the table with arguments that fit.
@@ -171,35 +157,27 @@ pub(crate) fn to_call(
     actions: &[ActionInfo],
     call: &ActionCall,
 ) -> Controlled<Call> {
+    let (table, index) = (&info.name, call.action.index());
     let action = actions
-        .get(call.action.index())
+        .get(index)
         .filter(|_| info.actions.contains(&call.action));
-    let Some(action) = action else {
+    let Some(ActionInfo { name, params }) = action else {
         return invalid(format!(
-            "table \"{}\": action {} is not in its list",
-            info.name,
-            call.action.index()
+            "table \"{table}\": action {index} is not in its list"
         ));
     };
-    if call.args.len() != action.params.len() {
+    let (expected, found) = (params.len(), call.args.len());
+    if found != expected {
         return invalid(format!(
-            "action \"{}\": expected {} arguments, found {}",
-            action.name,
-            action.params.len(),
-            call.args.len()
+            "action \"{name}\": expected {expected} arguments, found {found}"
         ));
     }
-    let args: Controlled<Vec<Int>> = action
-        .params
-        .iter()
-        .zip(&call.args)
-        .map(|(param, arg)| {
-            let what = format!("action \"{}\": parameter \"{}\"", action.name, param.name);
-            number(&what, arg, param.width_bits)
-        })
-        .collect();
+    let args = params.iter().zip(&call.args).map(|(param, arg)| {
+        let what = format!("action \"{name}\": parameter \"{}\"", param.name);
+        number(&what, arg, param.width_bits)
+    });
     Ok(Call {
         action: call.action,
-        args: args?.into(),
+        args: args.collect::<Controlled<_>>()?,
     })
 }

@@ -1,5 +1,5 @@
-//! Longest prefix match: one hash a prefix length, the longest tried first. The other fields of
-//! the key are exact.
+//! Exact and longest prefix match: one hash a prefix length, the longest tried first. The other
+//! fields of the key are exact; a key of exact fields alone has one length.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -23,28 +23,25 @@ impl LpmIndex {
         key: &[Int],
         bytes: &mut Vec<u8>,
     ) -> Option<EntryIndex> {
-        self.by_length
-            .iter()
-            .find_map(|(Reverse(prefix_len), entries)| {
-                bytes.clear();
-                for (field, value) in info.key.iter().zip(key) {
-                    if field.kind == MatchKind::Lpm {
-                        let prefix = value & value::prefix_mask(field.width_bits, *prefix_len);
-                        value::push_be_bytes(bytes, &prefix, field.width_bits);
-                    } else {
-                        value::push_be_bytes(bytes, value, field.width_bits);
-                    }
+        let mut lengths = self.by_length.iter();
+        lengths.find_map(|(Reverse(prefix_len), entries)| {
+            bytes.clear();
+            for (field, value) in info.key.iter().zip(key) {
+                if field.kind == MatchKind::Lpm {
+                    let prefix = value & value::prefix_mask(field.width_bits, *prefix_len);
+                    value::push_be_bytes(bytes, &prefix, field.width_bits);
+                } else {
+                    value::push_be_bytes(bytes, value, field.width_bits);
                 }
-                entries.get(bytes.as_slice()).copied()
-            })
+            }
+            entries.get(bytes.as_slice()).copied()
+        })
     }
 
     pub(super) fn insert(&mut self, info: &TableInfo, key: &[Matcher], entry: EntryIndex) {
         let (prefix_len, bytes) = key_bytes(info, key);
-        self.by_length
-            .entry(Reverse(prefix_len))
-            .or_default()
-            .insert(bytes, entry);
+        let entries = self.by_length.entry(Reverse(prefix_len)).or_default();
+        entries.insert(bytes, entry);
     }
 
     pub(super) fn remove(&mut self, info: &TableInfo, key: &[Matcher]) {
@@ -62,13 +59,11 @@ fn key_bytes(info: &TableInfo, key: &[Matcher]) -> (u32, Box<[u8]>) {
     let mut length = 0;
     let mut bytes = Vec::new();
     for (field, matcher) in info.key.iter().zip(key) {
-        match matcher {
-            Matcher::Exact(value) => value::push_be_bytes(&mut bytes, value, field.width_bits),
-            Matcher::Lpm { value, prefix_len } => {
-                length = *prefix_len;
-                value::push_be_bytes(&mut bytes, value, field.width_bits);
-            }
-            _ => {}
+        if let Matcher::Lpm { prefix_len, .. } = matcher {
+            length = *prefix_len;
+        }
+        if let Matcher::Exact(value) | Matcher::Lpm { value, .. } = matcher {
+            value::push_be_bytes(&mut bytes, value, field.width_bits);
         }
     }
     (length, bytes.into())

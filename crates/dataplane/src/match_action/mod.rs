@@ -3,9 +3,7 @@
 mod action;
 mod action_profile;
 mod entry;
-mod exact;
 mod lpm;
-mod range;
 mod table;
 mod ternary;
 
@@ -14,11 +12,11 @@ pub use action_profile::EntryAction;
 pub(crate) use action_profile::{Choices, Profile};
 pub use entry::{EntryAccount, EntryIndex, EntryView};
 pub(crate) use entry::{number, to_call, to_key};
-pub(crate) use table::{EntryShow, Slot, Table};
+pub(crate) use table::{Slot, Table, TableView, no_entry};
 
 use crate::{
-    ActionProfileId, Nanos, TableId,
-    program::{Program, TableInfo, ir::MeterKind},
+    ActionProfileId, CounterValue, Nanos, TableId,
+    program::{Program, TableInfo},
     trace::{self, TraceValue},
     value::Int,
 };
@@ -26,8 +24,8 @@ use crate::{
 /// Every table of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
-    tables: Vec<Table>,
-    profiles: Vec<Profile>,
+    pub tables: Vec<Table>,
+    pub profiles: Vec<Profile>,
     /// The key of the last lookup; kept so that a lookup does not allocate.
     key: Vec<Int>,
     key_bytes: Vec<u8>,
@@ -36,16 +34,12 @@ pub(crate) struct Tables {
 impl Tables {
     /// The tables with the entries and default actions that the program gives.
     pub(crate) fn new(program: &Program, now: Nanos) -> Self {
-        let tables = program
-            .tables
-            .iter()
-            .zip(&program.ir.table_inits)
-            .map(|(info, init)| Table::new(info, init, now))
-            .collect();
+        let tables = program.tables.iter().zip(&program.ir.table_inits);
+        let tables = tables.map(|(info, init)| Table::new(info, init, now));
         let profiles = program.ir.action_profiles.iter();
         let profiles = profiles.map(|profile| Profile::new(&profile.name, profile.max_size));
         Self {
-            tables,
+            tables: tables.collect(),
             profiles: profiles.collect(),
             key: Vec::new(),
             key_bytes: Vec::new(),
@@ -72,16 +66,8 @@ impl Tables {
         self.tables.iter().filter_map(Table::next_idle).min()
     }
 
-    pub(crate) fn tables_mut(&mut self) -> impl Iterator<Item = &mut Table> {
-        self.tables.iter_mut()
-    }
-
     pub(crate) fn profile(&self, id: ActionProfileId) -> Option<&Profile> {
         self.profiles.get(id.index())
-    }
-
-    pub(crate) fn profile_mut(&mut self, id: ActionProfileId) -> Option<&mut Profile> {
-        self.profiles.get_mut(id.index())
     }
 
     /// The entry that a key hits: one value a key field.
@@ -104,11 +90,6 @@ impl Tables {
             .collect()
     }
 
-    /// An entry as a person reads it.
-    pub(crate) fn describe(&self, id: TableId, info: &TableInfo, entry: EntryIndex) -> String {
-        self.tables[id.index()].describe(info, entry)
-    }
-
     /// Counts the lookup and says what runs: the entry's action or the default one. `hash` is that
     /// of the selector's fields; it is asked for where a group has to choose.
     pub(crate) fn account(
@@ -122,7 +103,7 @@ impl Tables {
         let table = &mut self.tables[id.index()];
         let action = match hit {
             Some(entry) => {
-                table.count_hit(entry, bytes, now);
+                table.count_hits(entry, CounterValue::packet(bytes), now);
                 table.action(entry)?
             }
             None => table.default_action()?,
@@ -132,17 +113,5 @@ impl Tables {
             (action, Some(profile)) => self.profiles[profile.index()].resolve(action, hash),
             (_, None) => None,
         }
-    }
-
-    /// The colour that the meter of an entry gives to a packet.
-    pub(crate) fn color(
-        &mut self,
-        id: TableId,
-        entry: EntryIndex,
-        kind: MeterKind,
-        micros: u64,
-        bytes: usize,
-    ) -> u8 {
-        self.tables[id.index()].color(entry, kind, micros, bytes)
     }
 }

@@ -3,25 +3,25 @@
 use std::ops::Range;
 
 use super::{
-    Call, EntryAccount, EntryAction, EntryIndex, EntryView, Profile, entry, exact::ExactIndex,
-    lpm::LpmIndex, ternary::OrderedIndex,
+    Call, EntryAccount, EntryAction, EntryIndex, EntryView, Profile, entry, lpm::LpmIndex,
+    ternary::OrderedIndex,
 };
 use crate::{
-    ControlError, ControlErrorKind, CounterValue, MatchField, MeterConfig, Nanos, ShardedMap,
-    TableAction, TableEntry, WeightedCall, color,
-    externs::{counter, meter::Meter},
+    ActionCall, ControlError, ControlErrorKind, Controlled, CounterValue, MeterConfig, Nanos,
+    ShardedMap, TableAction, TableEntry, WeightedCall, color,
+    externs::meter::Meter,
     limits,
     program::{
-        ActionInfo, MatchKind, TableInfo,
+        ActionInfo, TableInfo,
         ir::{Matcher, MeterKind, TableInit},
     },
+    refuse,
     trace::{format_mask, format_value},
     value::{self, Int},
 };
 
 #[derive(Debug)]
 enum Index {
-    Exact(ExactIndex),
     Lpm(LpmIndex),
     Ordered(OrderedIndex),
 }
@@ -44,7 +44,7 @@ pub(crate) struct Slot {
 pub(crate) struct Table {
     slots: Vec<Option<Slot>>,
     /// One a slot.
-    accounts: Vec<EntryAccount>,
+    pub accounts: Vec<EntryAccount>,
     free: Vec<usize>,
     by_key: ShardedMap<(Vec<Matcher>, i32), EntryIndex>,
     index: Index,
@@ -60,10 +60,8 @@ impl Table {
     pub(crate) fn new(info: &TableInfo, init: &TableInit, now: Nanos) -> Self {
         let index = if info.has_priority() {
             Index::Ordered(OrderedIndex::default())
-        } else if info.key.iter().any(|field| field.kind == MatchKind::Lpm) {
-            Index::Lpm(LpmIndex::default())
         } else {
-            Index::Exact(ExactIndex::default())
+            Index::Lpm(LpmIndex::default())
         };
         let call = |bound| EntryAction::Call(Call::from_program(bound));
         let default = init.default.as_ref().map(call);
@@ -79,21 +77,19 @@ impl Table {
             next_sweep: 0,
         };
         for entry in &init.entries {
-            table.put(
-                info,
-                Slot {
-                    key: entry.key.clone(),
-                    priority: entry.priority,
-                    action: call(&entry.action),
-                    is_const: entry.is_const,
-                    meter: None,
-                    idle_timeout_ns: 0,
-                },
-                EntryAccount {
-                    last_hit: now,
-                    ..EntryAccount::default()
-                },
-            );
+            let slot = Slot {
+                key: entry.key.clone(),
+                priority: entry.priority,
+                action: call(&entry.action),
+                is_const: entry.is_const,
+                meter: None,
+                idle_timeout_ns: 0,
+            };
+            let account = EntryAccount {
+                last_hit: now,
+                ..EntryAccount::default()
+            };
+            table.put(info, slot, account);
         }
         table
     }
@@ -103,7 +99,6 @@ impl Table {
         let entry = EntryIndex(position);
         self.by_key.insert((slot.key.clone(), slot.priority), entry);
         match &mut self.index {
-            Index::Exact(index) => index.insert(info, &slot.key, entry),
             Index::Lpm(index) => index.insert(info, &slot.key, entry),
             Index::Ordered(index) => index.insert(slot.priority, entry),
         }
@@ -139,10 +134,6 @@ impl Table {
         })
     }
 
-    pub(crate) fn accounts_mut(&mut self) -> &mut [EntryAccount] {
-        &mut self.accounts
-    }
-
     pub(crate) fn lookup(
         &self,
         info: &TableInfo,
@@ -150,7 +141,6 @@ impl Table {
         bytes: &mut Vec<u8>,
     ) -> Option<EntryIndex> {
         match &self.index {
-            Index::Exact(index) => index.lookup(info, key, bytes),
             Index::Lpm(index) => index.lookup(info, key, bytes),
             Index::Ordered(index) => index.lookup(info, key, |entry| {
                 self.slot(entry).map_or(&[][..], |slot| slot.key.as_slice())
@@ -166,21 +156,12 @@ impl Table {
         self.slots.get_mut(entry.0)?.as_mut()
     }
 
-    /// Counts a hit at its entry.
-    pub(crate) fn count_hit(&mut self, entry: EntryIndex, bytes: usize, now: Nanos) {
-        let hit = CounterValue {
-            packets: 1,
-            bytes: bytes as u64,
-        };
-        self.count_hits(entry, hit, now);
-    }
-
     /// Counts hits at their entry, the last of them at a time.
     pub(crate) fn count_hits(&mut self, entry: EntryIndex, hits: CounterValue, last: Nanos) {
         let Some(account) = self.accounts.get_mut(entry.0) else {
             return;
         };
-        counter::add(&mut account.counter, hits);
+        account.counter.add(hits);
         account.last_hit = account.last_hit.max(last);
         if std::mem::take(&mut account.is_idle) {
             let timeout = self.slot(entry).map_or(0, |slot| slot.idle_timeout_ns);
@@ -245,17 +226,15 @@ impl Table {
         info: &TableInfo,
         slot: Slot,
         account: EntryAccount,
-    ) -> Result<EntryIndex, ControlError> {
+    ) -> Controlled<EntryIndex> {
         if self.find(&slot.key, slot.priority).is_some() {
-            return Err(self.error(
-                info,
-                ControlErrorKind::AlreadyExists,
-                "has this entry already",
-            ));
+            let message = format!("table \"{}\" has this entry already", info.name);
+            return refuse(ControlErrorKind::AlreadyExists, message);
         }
         if self.len() >= info.size {
-            let message = format!("is full, its size is {}", info.size);
-            return Err(self.error(info, ControlErrorKind::ResourceExhausted, &message));
+            let TableInfo { name, size, .. } = info;
+            let message = format!("table \"{name}\" is full, its size is {size}");
+            return refuse(ControlErrorKind::ResourceExhausted, message);
         }
         self.watch(account.last_hit, slot.idle_timeout_ns);
         Ok(self.put(info, slot, account))
@@ -277,18 +256,15 @@ impl Table {
         info: &TableInfo,
         key: &[Matcher],
         priority: i32,
-    ) -> Result<(EntryIndex, &mut Slot), ControlError> {
-        let Some(entry) = self.find(key, priority) else {
-            return Err(self.not_found(info));
-        };
-        let fixed = self.error(
-            info,
-            ControlErrorKind::PermissionDenied,
-            "has this entry from the program, which fixes it",
-        );
+    ) -> Controlled<(EntryIndex, &mut Slot)> {
+        let entry = self.find(key, priority).ok_or_else(|| no_entry(info))?;
         match self.slot_mut(entry) {
             Some(slot) if !slot.is_const => Ok((entry, slot)),
-            _ => Err(fixed),
+            _ => {
+                let found = "has this entry from the program, which fixes it";
+                let message = format!("table \"{}\" {found}", info.name);
+                refuse(ControlErrorKind::PermissionDenied, message)
+            }
         }
     }
 
@@ -308,33 +284,16 @@ impl Table {
         info: &TableInfo,
         key: &[Matcher],
         priority: i32,
-    ) -> Result<(EntryIndex, Option<Slot>), ControlError> {
-        self.changeable(info, key, priority)?;
-        let Some(entry) = self.by_key.remove(&(key.to_vec(), priority)) else {
-            return Err(self.not_found(info));
-        };
+    ) -> Controlled<(EntryIndex, Option<Slot>)> {
+        let (entry, _) = self.changeable(info, key, priority)?;
+        self.by_key.remove(&(key.to_vec(), priority));
         match &mut self.index {
-            Index::Exact(index) => index.remove(info, key),
             Index::Lpm(index) => index.remove(info, key),
             Index::Ordered(index) => index.remove(entry),
         }
         let slot = self.slots.get_mut(entry.0).and_then(Option::take);
         self.free.push(entry.0);
         Ok((entry, slot))
-    }
-
-    pub(crate) fn not_found(&self, info: &TableInfo) -> ControlError {
-        self.error(info, ControlErrorKind::NotFound, "has no such entry")
-    }
-
-    fn error(&self, info: &TableInfo, kind: ControlErrorKind, what: &str) -> ControlError {
-        ControlError::new(kind, format!("table \"{}\" {what}", info.name))
-    }
-
-    /// The direct counter of an entry.
-    pub(crate) fn counter_mut(&mut self, entry: EntryIndex) -> Option<&mut CounterValue> {
-        let account = self.accounts.get_mut(entry.0);
-        account.map(|account| &mut account.counter)
     }
 
     /// The direct meter of an entry.
@@ -382,50 +341,6 @@ impl Table {
         idle
     }
 
-    pub(crate) fn entry(
-        &self,
-        view: &EntryShow<'_>,
-        info: &TableInfo,
-        entry: EntryIndex,
-    ) -> Option<TableEntry> {
-        let slot = self.slot(entry)?;
-        let account = self.accounts.get(entry.0)?;
-        let key: Vec<MatchField> = entry::to_fields(info, &slot.key);
-        Some(TableEntry {
-            key,
-            priority: slot.priority,
-            action: view.action(&slot.action)?,
-            is_const: slot.is_const,
-            counter: if info.with_counters {
-                account.counter
-            } else {
-                CounterValue::default()
-            },
-            meter: slot.meter.as_ref().map(|meter| meter.config()),
-            idle_timeout_ns: slot.idle_timeout_ns,
-            since_last_hit_ns: view.now.saturating_sub(account.last_hit),
-        })
-    }
-
-    /// Every entry, in the order of the slots.
-    pub(crate) fn entries(&self, view: &EntryShow<'_>, info: &TableInfo) -> Vec<TableEntry> {
-        self.entries_in(0..self.slots.len(), view, info)
-    }
-
-    /// Those in some of its places.
-    pub(crate) fn entries_in(
-        &self,
-        places: Range<usize>,
-        view: &EntryShow<'_>,
-        info: &TableInfo,
-    ) -> Vec<TableEntry> {
-        let places = places.start..places.end.min(self.slots.len());
-        let entries = places.map(EntryIndex);
-        entries
-            .filter_map(|entry| self.entry(view, info, entry))
-            .collect()
-    }
-
     /// Places for entries, taken and free ones.
     pub(crate) fn n_places(&self) -> usize {
         self.slots.len()
@@ -439,16 +354,47 @@ fn watch(next: &mut Option<Nanos>, last_hit: Nanos, idle_timeout_ns: u64) {
     }
 }
 
-/// What is needed to show an entry to the control plane.
-pub(crate) struct EntryShow<'a> {
+/// Why a call is refused that names an entry which is not there.
+pub(crate) fn no_entry(info: &TableInfo) -> ControlError {
+    let message = format!("table \"{}\" has no such entry", info.name);
+    ControlError::new(ControlErrorKind::NotFound, message)
+}
+
+/// A table as the control plane reads it.
+pub(crate) struct TableView<'a> {
+    pub info: &'a TableInfo,
+    pub table: &'a Table,
     pub actions: &'a [ActionInfo],
     /// The table's action profile.
     pub profile: Option<&'a Profile>,
     pub now: Nanos,
 }
 
-impl EntryShow<'_> {
-    fn call(&self, call: &Call) -> Option<crate::ActionCall> {
+impl TableView<'_> {
+    pub(crate) fn entry(&self, entry: EntryIndex) -> Option<TableEntry> {
+        let slot = self.table.slot(entry)?;
+        let account = self.table.accounts.get(entry.0)?;
+        let counter = self.info.with_counters.then_some(account.counter);
+        Some(TableEntry {
+            key: entry::to_fields(self.info, &slot.key),
+            priority: slot.priority,
+            action: self.action(&slot.action)?,
+            is_const: slot.is_const,
+            counter: counter.unwrap_or_default(),
+            meter: slot.meter.as_ref().map(|meter| meter.config()),
+            idle_timeout_ns: slot.idle_timeout_ns,
+            since_last_hit_ns: self.now.saturating_sub(account.last_hit),
+        })
+    }
+
+    /// The entries in some of the table's places, in their order.
+    pub(crate) fn entries_in(&self, places: Range<usize>) -> Vec<TableEntry> {
+        let places = places.start..places.end.min(self.table.n_places());
+        let entries = places.map(EntryIndex);
+        entries.filter_map(|entry| self.entry(entry)).collect()
+    }
+
+    fn call(&self, call: &Call) -> Option<ActionCall> {
         Some(call.to_control(self.actions.get(call.action.index())?))
     }
 

@@ -1,7 +1,7 @@
 //! Tables with ternary, range or optional fields: the entries in the order of their priority,
 //! looked at one after the other. Of two entries with one priority the older is looked at first.
 
-use super::{EntryIndex, range};
+use super::EntryIndex;
 use crate::{
     program::{TableInfo, ir::Matcher},
     value::{self, Int},
@@ -58,6 +58,6 @@ fn matches(matcher: &Matcher, bits: u32, value: &Int) -> bool {
             value: wanted,
             mask,
         } => &(value & mask) == wanted,
-        Matcher::Range { low, high } => range::contains(low, high, value),
+        Matcher::Range { low, high } => low <= value && value <= high,
     }
 }

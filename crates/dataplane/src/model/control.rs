@@ -172,6 +172,22 @@ pub struct CounterValue {
     pub bytes: u64,
 }
 
+impl CounterValue {
+    /// One packet of so many bytes.
+    pub(crate) fn packet(bytes: usize) -> Self {
+        Self {
+            packets: 1,
+            bytes: bytes as u64,
+        }
+    }
+
+    /// Counts more, modulo 2^64.
+    pub(crate) fn add(&mut self, counted: Self) {
+        self.packets = self.packets.wrapping_add(counted.packets);
+        self.bytes = self.bytes.wrapping_add(counted.bytes);
+    }
+}
+
 /// One copy that a multicast group or clone session makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Replica {

@@ -93,9 +93,8 @@ impl SwitchCounters {
 
     /// Every reason with its count, zeros too.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
-        DropReason::ALL
-            .iter()
-            .map(|reason| (*reason, self.dropped(*reason)))
+        let reasons = DropReason::ALL.iter();
+        reasons.map(|reason| (*reason, self.dropped(*reason)))
     }
 
     /// Packets dropped for any reason.

@@ -50,3 +50,13 @@ pub(crate) type Controlled<T = ()> = Result<T, ControlError>;
 pub(crate) fn refuse<T>(kind: ControlErrorKind, message: impl Into<String>) -> Controlled<T> {
     Err(ControlError::new(kind, message))
 }
+
+/// The refusal of a call that is badly formed.
+pub(crate) fn invalid<T>(message: impl Into<String>) -> Controlled<T> {
+    refuse(ControlErrorKind::InvalidArgument, message)
+}
+
+/// Why a call is refused that names what is not there.
+pub(crate) fn missing(what: &str, id: usize) -> ControlError {
+    ControlError::new(ControlErrorKind::NotFound, format!("no {what} {id}"))
+}

@@ -24,7 +24,7 @@ pub use control::{
 pub use counters::{PortCounters, SwitchCounters, TableCounters};
 pub use drop_reason::DropReason;
 pub use error::{ControlError, ControlErrorKind};
-pub(crate) use error::{Controlled, refuse};
+pub(crate) use error::{Controlled, invalid, missing, refuse};
 pub use frame::{Frame, OwnedTransmit, Transmit, Transmitted};
 pub use generator::{
     GeneratorChange, GeneratorConfig, GeneratorCounters, GeneratorState, GeneratorStatus, Pace,

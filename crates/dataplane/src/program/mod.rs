@@ -27,9 +27,8 @@ pub struct Program {
 }
 
 fn position<T>(list: &[T], is_it: impl FnMut(&T) -> bool) -> Option<u32> {
-    list.iter()
-        .position(is_it)
-        .and_then(|index| u32::try_from(index).ok())
+    let position = list.iter().position(is_it)?;
+    u32::try_from(position).ok()
 }
 
 impl Program {
@@ -135,12 +134,8 @@ impl Program {
 
     /// The action of a table, by its fully qualified name.
     pub fn action_of(&self, table: TableId, action_name: &str) -> Option<ActionId> {
-        let table = self.tables.get(table.index())?;
-        table.actions.iter().copied().find(|id| {
-            self.actions
-                .get(id.index())
-                .is_some_and(|action| action.name == action_name)
-        })
+        let mut actions = self.tables.get(table.index())?.actions.iter().copied();
+        actions.find(|id| self.actions[id.index()].name == action_name)
     }
 
     /// The counter array (not a direct counter) of a fully qualified name.
@@ -156,10 +151,8 @@ impl Program {
 
     /// Every register array and its name.
     pub fn registers(&self) -> impl Iterator<Item = (RegisterId, &str)> {
-        let names = self.ir.registers.iter();
-        (0..)
-            .map(RegisterId)
-            .zip(names.map(|register| register.name.as_str()))
+        let names = self.ir.registers.iter().map(|it| it.name.as_str());
+        (0..).map(RegisterId).zip(names)
     }
 
     /// The register array of a fully qualified name.
@@ -186,7 +179,7 @@ impl Program {
 
     /// The name of a table's direct meter and what it measures.
     pub fn direct_meter(&self, table: TableId) -> Option<(&str, MeterUnit)> {
-        let meter = self.ir.table_nodes.get(table.index())?.meter.as_ref()?;
+        let meter = self.ir.direct_meter(table)?;
         Some((&meter.name, meter.kind.unit))
     }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::Stream;
+
 /// The name of a packet; a number, since packets are moved often and hardly ever have one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct NameId(u32);
@@ -52,23 +54,17 @@ impl Names {
         Some(&name.as_ref()?.label)
     }
 
-    /// A clone's.
-    pub(super) fn add_clone(&mut self, of: NameId) -> NameId {
+    /// A clone's (`.c1`) or a replica's (`.r1`).
+    pub(super) fn add_copy(&mut self, of: NameId, by: Stream) -> NameId {
         let Some(Some(name)) = self.place(of) else {
             return NameId::NONE;
         };
-        name.n_clones += 1;
-        let label = format!("{}.c{}", name.label, name.n_clones);
-        self.add(label)
-    }
-
-    /// A replica's.
-    pub(super) fn add_replica(&mut self, of: NameId) -> NameId {
-        let Some(Some(name)) = self.place(of) else {
-            return NameId::NONE;
+        let (letter, n_copies) = match by {
+            Stream::CloneSession(_) => ('c', &mut name.n_clones),
+            _ => ('r', &mut name.n_replicas),
         };
-        name.n_replicas += 1;
-        let label = format!("{}.r{}", name.label, name.n_replicas);
+        *n_copies += 1;
+        let label = format!("{}.{letter}{n_copies}", name.label);
         self.add(label)
     }
 
@@ -90,11 +86,12 @@ mod tests {
     fn copies_are_named_after_what_they_are_made_of() {
         let mut names = Names::default();
         let frame = names.add("7".to_owned());
-        let clone = names.add_clone(frame);
+        let (session, group) = (Stream::CloneSession(1), Stream::MulticastGroup(1));
+        let clone = names.add_copy(frame, session);
         let copies = [
-            names.add_clone(frame),
-            names.add_replica(frame),
-            names.add_clone(clone),
+            names.add_copy(frame, session),
+            names.add_copy(frame, group),
+            names.add_copy(clone, session),
         ];
         let labels = copies.map(|id| names.label(id).map(|label| label.to_string()));
         let expected = ["7.c2", "7.r1", "7.c1.c1"];
@@ -104,7 +101,8 @@ mod tests {
     #[test]
     fn without_a_name_a_copy_has_none() {
         let mut names = Names::default();
-        assert_eq!(names.add_clone(NameId::NONE), NameId::NONE);
+        let session = Stream::CloneSession(1);
+        assert_eq!(names.add_copy(NameId::NONE, session), NameId::NONE);
         assert_eq!(names.label(NameId::NONE), None);
         names.remove(NameId::NONE);
         let first = names.add("1".to_owned());

@@ -8,7 +8,7 @@
 use std::{fmt, sync::Arc};
 
 use super::{Stage, TraceEvent, TraceHeader, TraceKind, TraceValue};
-use crate::{DropReason, Nanos, color, limits, program::is_generated_name};
+use crate::{DropReason, Nanos, Stream, color, limits, program::is_generated_name};
 
 /// Where the places in the source begin, in characters.
 const SOURCE_COLUMN: usize = 90;
@@ -67,28 +67,22 @@ impl TraceRenderer {
         }
         let current = (event.packet.clone(), event.pass);
         let is_same = self.headline.as_ref() == Some(&current);
-        let part = match (&event.kind, is_same) {
-            (TraceKind::Begin(stage), _) => {
+        let part = match &event.kind {
+            TraceKind::Begin(stage) => {
                 self.stage = Some(*stage);
                 self.is_in_action = false;
                 format!(", pass {}, {}", event.pass, stage.name())
             }
-            (
-                TraceKind::Arrive {
-                    port,
-                    frame_len_bytes,
-                },
-                _,
-            ) => {
-                format!(" arrives on port {port}, {frame_len_bytes} bytes")
-            }
-            (_, true) => return String::new(),
-            (_, false) => format!(", pass {}", event.pass),
+            TraceKind::Arrive {
+                port,
+                frame_len_bytes,
+            } => format!(" arrives on port {port}, {frame_len_bytes} bytes"),
+            _ if is_same => return String::new(),
+            _ => format!(", pass {}", event.pass),
         };
-        let blank = if is_same || self.headline.is_none() {
-            ""
-        } else {
-            "\n"
+        let blank = match is_same || self.headline.is_none() {
+            true => "",
+            false => "\n",
         };
         let is_new_time = self.now.replace(event.now) != Some(event.now);
         let time = match is_new_time {
@@ -127,7 +121,7 @@ impl TraceRenderer {
                 self.follows_table = false;
             }
             TraceKind::Condition { .. } => self.is_in_action = false,
-            TraceKind::Clone { packet, .. } | TraceKind::Replicate { packet, .. } => {
+            TraceKind::Copy { packet, .. } => {
                 self.copy = Some(packet.clone());
             }
             TraceKind::Begin(_) | TraceKind::Arrive { .. } => return None,
@@ -189,9 +183,8 @@ fn is_queueing(event: &TraceEvent) -> bool {
 
 /// A variable that the compiler made, or one of a function: it has no control in its name.
 fn is_temporary(field: &str) -> bool {
-    field
-        .strip_prefix(SCALARS)
-        .is_some_and(|name| !name.contains('.'))
+    let name = field.strip_prefix(SCALARS);
+    name.is_some_and(|name| !name.contains('.'))
 }
 
 fn millis(now: Nanos) -> String {
@@ -281,12 +274,10 @@ fn format_number(name: &str, width_bits: u32, value: &[u8]) -> String {
     let codes = ["checksum", "type", "crc", "hash", "mask", "flags"];
     let is_code = words(name).last().is_some_and(|word| codes.contains(&word));
     let is_time = name.ends_with("timestamp");
+    let n_digits = width_bits.div_ceil(4) as usize;
     match number {
         0..10 if !(is_code && width_bits == 16) => number.to_string(),
-        _ if is_code => format!(
-            "0x{number:0width$x}",
-            width = width_bits.div_ceil(4) as usize
-        ),
+        _ if is_code => format!("0x{number:0n_digits$x}"),
         _ if name == "standard_metadata.egress_spec" && number == u64::from(limits::DROP_PORT) => {
             format!("{number} (drop)")
         }
@@ -305,13 +296,10 @@ pub(crate) fn format_mask(name: &str, width_bits: u32, value: &[u8]) -> String {
 
 fn hexadecimal(value: &[u8]) -> String {
     let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-    let significant = digits.trim_start_matches('0');
-    if significant.is_empty() {
-        "0"
-    } else {
-        significant
+    match digits.trim_start_matches('0') {
+        "" => "0".to_owned(),
+        significant => significant.to_owned(),
     }
-    .to_owned()
 }
 
 fn at(index: Option<usize>) -> String {
@@ -338,26 +326,24 @@ impl fmt::Display for Line<'_> {
                 field,
                 found,
                 computed,
-            } => match found == computed {
-                true => write!(f, "checksum {field} {found:#06x} is right"),
-                false => write!(
-                    f,
-                    "checksum {field} {found:#06x} is wrong, computed {computed:#06x}"
-                ),
-            },
+            } => {
+                write!(f, "checksum {field} {found:#06x} is ")?;
+                match found == computed {
+                    true => write!(f, "right"),
+                    false => write!(f, "wrong, computed {computed:#06x}"),
+                }
+            }
             TraceKind::ChecksumUpdated { field, computed } => {
                 write!(f, "checksum {field} := {computed:#06x}")
             }
             TraceKind::Condition { text, holds } => write!(f, "if ({text}): {holds}"),
+            TraceKind::Table { table, key, .. } if key.is_empty() => write!(f, "table {table}"),
             TraceKind::Table { table, key, entry } => {
-                write!(f, "table {table}")?;
-                match (key.is_empty(), entry) {
-                    (true, _) => Ok(()),
-                    (false, None) => write!(f, " ({}): miss", list(key)),
-                    (false, Some(entry)) if is_key(key, entry) => {
-                        write!(f, " ({}): hit", list(key))
-                    }
-                    (false, Some(entry)) => write!(f, " ({}): hit {entry}", list(key)),
+                write!(f, "table {table} ({}): ", list(key))?;
+                match entry {
+                    None => write!(f, "miss"),
+                    Some(entry) if is_key(key, entry) => write!(f, "hit"),
+                    Some(entry) => write!(f, "hit {entry}"),
                 }
             }
             TraceKind::Assign { old, new } => fmt_assign(f, old, new),
@@ -388,22 +374,12 @@ fn fmt_state(f: &mut fmt::Formatter<'_>, kind: &TraceKind) -> fmt::Result {
         TraceKind::HeaderAdded(header) => write!(f, "{header} becomes valid"),
         TraceKind::HeaderRemoved(header) => write!(f, "{header} becomes invalid"),
         TraceKind::RegisterRead { cell, index } => {
-            write!(
-                f,
-                "register {}[{}] holds {}",
-                cell.name,
-                at(*index),
-                text_of(cell)
-            )
+            let (name, index, value) = (&cell.name, at(*index), text_of(cell));
+            write!(f, "register {name}[{index}] holds {value}")
         }
         TraceKind::RegisterWrite { cell, index } => {
-            write!(
-                f,
-                "register {}[{}] := {}",
-                cell.name,
-                at(*index),
-                text_of(cell)
-            )
+            let (name, index, value) = (&cell.name, at(*index), text_of(cell));
+            write!(f, "register {name}[{index}] := {value}")
         }
         TraceKind::Count { counter, index } => {
             write!(f, "counter {counter}[{}] counts", at(*index))
@@ -438,27 +414,23 @@ fn color_name(color: u8) -> &'static str {
 
 fn fmt_traffic(f: &mut fmt::Formatter<'_>, kind: &TraceKind) -> fmt::Result {
     match kind {
-        TraceKind::Clone {
-            session,
+        TraceKind::Copy {
+            by,
             packet,
             port,
             instance,
         } => {
-            write!(f, "clone session {session}: copy {packet} to port {port}")?;
-            match instance {
-                0 => Ok(()),
+            match by {
+                Stream::CloneSession(session) => write!(f, "clone session {session}")?,
+                Stream::MulticastGroup(group) => write!(f, "multicast group {group}")?,
+                _ => {}
+            }
+            write!(f, ": copy {packet} to port {port}")?;
+            match (by, instance) {
+                (Stream::CloneSession(_), 0) => Ok(()),
                 _ => write!(f, ", egress_rid {instance}"),
             }
         }
-        TraceKind::Replicate {
-            group,
-            packet,
-            port,
-            instance,
-        } => write!(
-            f,
-            "multicast group {group}: copy {packet} to port {port}, egress_rid {instance}"
-        ),
         TraceKind::Resubmit { pass } => write!(f, "resubmitted: as it came, to pass {pass}"),
         TraceKind::Recirculate { pass } => write!(f, "recirculated: as it is now, to pass {pass}"),
         TraceKind::Enqueue { port, queue, depth } => {
@@ -491,9 +463,7 @@ fn fmt_traffic(f: &mut fmt::Formatter<'_>, kind: &TraceKind) -> fmt::Result {
         TraceKind::Drop(reason) => match reason {
             DropReason::CloneSessionUnknown
             | DropReason::CloneSessionEmpty
-            | DropReason::CloneLimit => {
-                write!(f, "the clone is dropped: {reason}")
-            }
+            | DropReason::CloneLimit => write!(f, "the clone is dropped: {reason}"),
             _ => write!(f, "dropped: {reason}"),
         },
         _ => Ok(()),

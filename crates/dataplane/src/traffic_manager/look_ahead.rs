@@ -39,10 +39,8 @@ impl LookAhead {
     /// So many did.
     pub(crate) fn earn_many(&mut self, n_passes: u32) {
         self.n_copies = self.n_copies.saturating_add(n_passes);
-        self.credit = self
-            .credit
-            .saturating_add(n_passes)
-            .min(limits::LOOKS_IN_VAIN_BURST * limits::COPIES_PER_LOOK_IN_VAIN);
+        let most = limits::LOOKS_IN_VAIN_BURST * limits::COPIES_PER_LOOK_IN_VAIN;
+        self.credit = self.credit.saturating_add(n_passes).min(most);
     }
 
     /// Egress passes until a frame may be looked at.

@@ -1,7 +1,5 @@
 //! Between the controls: queues, copies, and who is still inside.
 
-mod by_id;
-pub(crate) mod clone_session;
 pub(crate) mod latency;
 pub(crate) mod look_ahead;
 pub(crate) mod packet;
@@ -11,9 +9,10 @@ pub(crate) mod replication;
 
 use std::collections::VecDeque;
 
-use crate::{Nanos, SwitchConfig};
+use crate::{Nanos, SwitchConfig, limits};
 use look_ahead::LookAhead;
 use packet::{Common, IngressPacket};
+use replication::ReplicationEntries;
 
 /// Every packet that waits, and the groups and sessions that make copies.
 #[derive(Debug)]
@@ -22,8 +21,8 @@ pub(crate) struct TrafficManager {
     pub ingress_capacity: usize,
     pub recirculation: recirculate::RecirculationQueue,
     pub egress: queue::EgressQueues,
-    pub groups: replication::MulticastGroups,
-    pub sessions: clone_session::CloneSessions,
+    pub groups: ReplicationEntries,
+    pub sessions: ReplicationEntries,
     pub inside: Inside,
     pub look_ahead: LookAhead,
 }
@@ -38,8 +37,8 @@ impl TrafficManager {
                 config.recirculation_rate_pps,
             ),
             egress: queue::EgressQueues::new(config.egress_queue_packets, config.egress_rate_pps),
-            groups: replication::MulticastGroups::new(),
-            sessions: clone_session::CloneSessions::new(),
+            groups: ReplicationEntries::new("multicast group", limits::MULTICAST_GROUP_ID_MAX),
+            sessions: ReplicationEntries::new("clone session", limits::CLONE_SESSION_ID_MAX),
             inside: Inside::default(),
             look_ahead: LookAhead::default(),
         }

@@ -1,19 +1,16 @@
-//! Multicast groups: what the packet replication engine copies a packet to. P4Runtime 1.4,
-//! section 9.5.1.
+//! What the packet replication engine copies a packet to: multicast groups and clone sessions.
+//! P4Runtime 1.4, section 9.5.
 
 use std::{
     collections::{BTreeMap, HashSet},
     sync::Arc,
 };
 
-use super::{by_id::ById, packet::Place};
-use crate::{ControlErrorKind, Controlled, MulticastGroup, PortId, Replica, limits, refuse};
-
-/// Every multicast group.
-#[derive(Debug)]
-pub(crate) struct MulticastGroups {
-    groups: ById<Arc<Copies>>,
-}
+use super::packet::Place;
+use crate::{
+    CloneSession, ControlErrorKind, Controlled, MulticastGroup, PortId, Replica, invalid, limits,
+    missing, refuse,
+};
 
 /// The copies that a group or session makes.
 #[derive(Debug)]
@@ -46,7 +43,7 @@ impl Copies {
 }
 
 /// Refuses replicas that the switch cannot make: too many, the same twice, or to no port.
-pub(crate) fn check_replicas(what: &str, replicas: &[Replica]) -> Controlled {
+fn check_replicas(what: &str, replicas: &[Replica]) -> Controlled {
     let max = limits::REPLICAS_PER_GROUP_MAX;
     if replicas.len() > max {
         let message = format!("{what}: {} replicas, the most is {max}", replicas.len());
@@ -57,65 +54,128 @@ pub(crate) fn check_replicas(what: &str, replicas: &[Replica]) -> Controlled {
         let Replica { port, instance } = *replica;
         if port.0 > limits::PORT_ID_MAX {
             let max = limits::PORT_ID_MAX;
-            let message = format!("{what}: port {port}, expected 0 to {max}");
-            return refuse(ControlErrorKind::InvalidArgument, message);
+            return invalid(format!("{what}: port {port}, expected 0 to {max}"));
         }
         if !seen.insert(*replica) {
             let message = format!("{what}: port {port} and instance {instance} are there twice");
-            return refuse(ControlErrorKind::InvalidArgument, message);
+            return invalid(message);
         }
     }
     Ok(())
 }
 
-/// Refuses an id beyond a kind's.
-pub(super) fn check_id(what: &str, id: u32, max: u32) -> Controlled {
-    match id {
-        1.. if id <= max => Ok(()),
-        _ => refuse(
-            ControlErrorKind::InvalidArgument,
-            format!("{what}: expected an id of 1 to {max}"),
-        ),
+/// What makes copies, as the traffic manager reads it: a clone session, or a multicast group, which
+/// is like a session that truncates nothing and has no queue of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct ReplicationEntry {
+    pub copies: Arc<Copies>,
+    pub truncate_bytes: Option<u32>,
+    /// 0 is the queue of the copies' priority.
+    pub queue: u32,
+}
+
+impl From<MulticastGroup> for CloneSession {
+    fn from(group: MulticastGroup) -> Self {
+        Self {
+            id: group.id,
+            replicas: group.replicas,
+            truncate_bytes: None,
+            class_of_service: 0,
+        }
     }
 }
 
-impl MulticastGroups {
-    pub(crate) fn new() -> Self {
+/// Every multicast group, or every clone session. Ids are small, so one is found without a search.
+#[derive(Debug)]
+pub(crate) struct ReplicationEntries {
+    /// As messages name one.
+    kind: &'static str,
+    id_max: u32,
+    /// By id, up to the highest that was ever there.
+    places: Vec<Option<ReplicationEntry>>,
+}
+
+impl ReplicationEntries {
+    pub(crate) fn new(kind: &'static str, id_max: u32) -> Self {
         Self {
-            groups: ById::new("multicast group"),
+            kind,
+            id_max,
+            places: Vec::new(),
         }
     }
 
-    /// The replicas of a group as they are now.
-    pub(crate) fn get(&self, id: u32) -> Option<Arc<Copies>> {
-        self.groups.get(id).cloned()
+    pub(crate) fn get(&self, id: u32) -> Option<&ReplicationEntry> {
+        self.places.get(id as usize)?.as_ref()
     }
 
     /// By id, from an id on.
-    pub(crate) fn from(&self, first: u32) -> impl Iterator<Item = MulticastGroup> {
-        let groups = self.groups.iter_from(first);
-        groups.map(|(id, copies)| MulticastGroup {
-            id,
-            replicas: copies.replicas.to_vec(),
+    pub(crate) fn from(&self, first: u32) -> impl Iterator<Item = CloneSession> {
+        let all = (first..).zip(self.places.iter().skip(first as usize));
+        all.filter_map(|(id, entry)| {
+            let entry = entry.as_ref()?;
+            Some(CloneSession {
+                id,
+                replicas: entry.copies.replicas.to_vec(),
+                truncate_bytes: entry.truncate_bytes,
+                class_of_service: entry.queue,
+            })
         })
     }
 
-    fn checked(group: MulticastGroup) -> Controlled<Arc<Copies>> {
-        let what = format!("multicast group {}", group.id);
-        check_id(&what, group.id, limits::MULTICAST_GROUP_ID_MAX)?;
-        check_replicas(&what, &group.replicas)?;
-        Ok(Arc::new(Copies::new(group.replicas)))
+    /// What is kept under which id.
+    fn checked(&self, entry: CloneSession) -> Controlled<(u32, ReplicationEntry)> {
+        let what = format!("{} {}", self.kind, entry.id);
+        if entry.id == 0 || entry.id > self.id_max {
+            return invalid(format!("{what}: expected an id of 1 to {}", self.id_max));
+        }
+        if entry.truncate_bytes == Some(0) {
+            let found = "a clone of no byte at all; leave the length out for whole ones";
+            return invalid(format!("{what}: {found}"));
+        }
+        let (queue, max) = (entry.class_of_service, limits::EGRESS_QUEUES_PER_PORT - 1);
+        if queue as usize > max {
+            return invalid(format!(
+                "{what}: class of service {queue}, expected 0 to {max}"
+            ));
+        }
+        check_replicas(&what, &entry.replicas)?;
+        let kept = ReplicationEntry {
+            copies: Arc::new(Copies::new(entry.replicas)),
+            truncate_bytes: entry.truncate_bytes,
+            queue,
+        };
+        Ok((entry.id, kept))
     }
 
-    pub(crate) fn insert(&mut self, group: MulticastGroup) -> Controlled {
-        self.groups.insert(group.id, Self::checked(group)?)
+    pub(crate) fn insert(&mut self, entry: impl Into<CloneSession>) -> Controlled {
+        let (id, checked) = self.checked(entry.into())?;
+        if self.get(id).is_some() {
+            let message = format!("{} {id} is there already", self.kind);
+            return refuse(ControlErrorKind::AlreadyExists, message);
+        }
+        let place = id as usize;
+        if place >= self.places.len() {
+            self.places.resize(place + 1, None);
+        }
+        self.places[place] = Some(checked);
+        Ok(())
     }
 
-    pub(crate) fn modify(&mut self, group: MulticastGroup) -> Controlled {
-        self.groups.modify(group.id, Self::checked(group)?)
+    pub(crate) fn modify(&mut self, entry: impl Into<CloneSession>) -> Controlled {
+        let (id, checked) = self.checked(entry.into())?;
+        *self.found(id)? = Some(checked);
+        Ok(())
     }
 
     pub(crate) fn delete(&mut self, id: u32) -> Controlled {
-        self.groups.delete(id)
+        *self.found(id)? = None;
+        Ok(())
+    }
+
+    /// The place of one that is there.
+    fn found(&mut self, id: u32) -> Controlled<&mut Option<ReplicationEntry>> {
+        let place = self.places.get_mut(id as usize);
+        let place = place.filter(|place| place.is_some());
+        place.ok_or_else(|| missing(self.kind, id as usize))
     }
 }

@@ -5,48 +5,19 @@ use std::sync::Arc;
 
 use super::{Run, fast_path::queue, ingress_input, slow_path::Way};
 use crate::{
-    DropReason, PortId, Replica, Stream,
+    DropReason, PortId, Stream,
     engine::{CloneCopies, Clones, InstanceType, PacketHandle},
     limits,
-    trace::{NameId, TraceKind},
+    trace::TraceKind,
     traffic_manager::{
-        clone_session::Session,
         packet::{Common, EgressPacket, IngressPacket},
-        replication::Copies,
+        replication::{Copies, ReplicationEntry},
     },
 };
-
-/// What makes copies.
-#[derive(Debug, Clone, Copy)]
-enum Maker {
-    Session(u32),
-    Group(u32),
-}
-
-impl Maker {
-    fn event(self, packet: Arc<str>, replica: &Replica) -> TraceKind {
-        let Replica { port, instance } = *replica;
-        match self {
-            Self::Session(session) => TraceKind::Clone {
-                session,
-                packet,
-                port,
-                instance,
-            },
-            Self::Group(group) => TraceKind::Replicate {
-                group,
-                packet,
-                port,
-                instance,
-            },
-        }
-    }
-}
 
 /// What all copies of a packet have.
 #[derive(Debug, Clone, Copy)]
 struct Copied {
-    maker: Maker,
     packet: PacketHandle,
     instance_type: InstanceType,
     queue: u64,
@@ -77,7 +48,7 @@ impl Run<'_> {
     }
 
     /// The session of a clone; without one the clone is counted as dropped.
-    fn session(&mut self, parent: &Common, id: u32) -> Option<Session> {
+    fn session(&mut self, parent: &Common, id: u32) -> Option<ReplicationEntry> {
         let session = self.model.traffic.sessions.get(id).cloned();
         let reason = match &session {
             None => DropReason::CloneSessionUnknown,
@@ -96,7 +67,7 @@ impl Run<'_> {
     fn send_clones(
         &mut self,
         parent: &Common,
-        (id, session): (u32, &Session),
+        (id, session): (u32, &ReplicationEntry),
         clones: Clones,
         instance_type: InstanceType,
     ) {
@@ -106,7 +77,6 @@ impl Run<'_> {
         let mut common = parent.of_copy(Stream::CloneSession(id));
         common.clone_generation += 1;
         let cloned = Copied {
-            maker: Maker::Session(id),
             packet: clones.packet,
             instance_type,
             queue: match session.queue {
@@ -125,9 +95,10 @@ impl Run<'_> {
         group: u32,
         queue: u64,
     ) {
-        let Some(copies) = self.model.traffic.groups.get(group) else {
+        let Some(entry) = self.model.traffic.groups.get(group) else {
             return self.end(parent, packet, DropReason::MulticastGroupUnknown);
         };
+        let copies = entry.copies.clone();
         let Some(n_made) = copies.replicas.len().checked_sub(1) else {
             return self.end(parent, packet, DropReason::MulticastGroupEmpty);
         };
@@ -137,7 +108,6 @@ impl Run<'_> {
         let inside = &mut self.model.traffic.inside;
         inside.enter_many(parent.epoch, n_made as u64);
         let replicated = Copied {
-            maker: Maker::Group(group),
             packet,
             instance_type: InstanceType::Replicated,
             queue,
@@ -159,9 +129,14 @@ impl Run<'_> {
         }
         let refused = self.refused(copies, copied.queue);
         for replica in &copies.replicas {
-            common.name = self.name_copy(copied.maker, parent.name);
             let tracer = &mut self.model.state.tracer;
-            tracer.emit_of(common.name, |label| copied.maker.event(label, replica));
+            common.name = tracer.name_copy(parent.name, common.stream);
+            tracer.emit_of(common.name, |packet| TraceKind::Copy {
+                by: common.stream,
+                packet,
+                port: replica.port,
+                instance: replica.instance,
+            });
             let way = Way {
                 port: replica.port,
                 queue: copied.queue,
@@ -171,14 +146,6 @@ impl Run<'_> {
             };
             self.enqueue(way, &common, copied.packet);
             self.trace_packet(parent);
-        }
-    }
-
-    fn name_copy(&mut self, maker: Maker, parent: NameId) -> NameId {
-        let tracer = &mut self.model.state.tracer;
-        match maker {
-            Maker::Session(_) => tracer.name_clone(parent),
-            Maker::Group(_) => tracer.name_replica(parent),
         }
     }
 
@@ -212,7 +179,7 @@ fn count(copies: &Copies) -> u32 {
     u32::try_from(copies.replicas.len()).expect("a list of replicas has a limit")
 }
 
-fn copies_of(session: &Session) -> CloneCopies {
+fn copies_of(session: &ReplicationEntry) -> CloneCopies {
     CloneCopies {
         copies: count(&session.copies),
         truncate_bytes: session.truncate_bytes.map(|len| len as usize),

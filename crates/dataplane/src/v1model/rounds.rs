@@ -7,15 +7,15 @@ use crate::{
     engine::{Leave, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput, State},
     limits,
     traffic_manager::{
-        clone_session::CloneSessions,
         packet::{Common, IngressPacket},
+        replication::ReplicationEntries,
     },
 };
 
 /// The session of the clones, once it is known, and what has left of them.
 struct Leaving<'a> {
     cpu_port: Option<PortId>,
-    sessions: &'a CloneSessions,
+    sessions: &'a ReplicationEntries,
     found: Option<(u32, LoneClone)>,
     n_bytes: u64,
     n_failed: u32,

@@ -25,10 +25,7 @@ impl Algorithm {
             Self::Xxh64 => xxh64(bytes),
             Self::HashEx => u64::from(hash_ex(bytes)),
             Self::Random => random.next(),
-            Self::Identity => bytes
-                .iter()
-                .take(8)
-                .fold(0, |number, byte| (number << 8) | u64::from(*byte)),
+            Self::Identity => big_endian(&bytes[..bytes.len().min(8)]),
             _ => u64::from(internet_checksum(bytes)),
         }
     }
@@ -91,13 +88,16 @@ fn internet_checksum(bytes: &[u8]) -> u16 {
     !u16::try_from(sum).expect("folded to 16 bits")
 }
 
+/// The number that up to eight bytes are.
+fn big_endian(bytes: &[u8]) -> u64 {
+    let bytes = bytes.iter();
+    bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte))
+}
+
 /// The words of so many bytes, the last padded with zeros behind, under exclusive or.
 fn xor_words(bytes: &[u8], word_bytes: usize) -> u64 {
     bytes.chunks(word_bytes).fold(0, |result, word| {
-        let number = word
-            .iter()
-            .fold(0, |number, byte| (number << 8) | u64::from(*byte));
-        result ^ (number << (8 * (word_bytes - word.len())))
+        result ^ (big_endian(word) << (8 * (word_bytes - word.len())))
     })
 }
 

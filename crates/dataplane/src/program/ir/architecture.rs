@@ -143,6 +143,13 @@ macro_rules! field {
     };
 }
 
+/// A field of the intrinsic metadata.
+macro_rules! intrinsic {
+    ($meaning:ident, $name:literal) => {
+        field!($meaning, "intrinsic_metadata", $name)
+    };
+}
+
 /// A field of the queues; all or none of them.
 macro_rules! queueing {
     ($meaning:ident, $name:literal) => {
@@ -169,23 +176,13 @@ pub static V1MODEL: Architecture = Architecture {
         Intrinsic::read(IngressPort, &["standard_metadata.ingress_port"])
             .required(9)
             .at(&[Moment::Arrival]),
-        field!(
-            IngressTimestamp,
-            "intrinsic_metadata",
-            "ingress_global_timestamp"
-        )
-        .at(&[Moment::Arrival]),
-        field!(Instance, "intrinsic_metadata", "egress_rid").at(&[Moment::Egress]),
+        intrinsic!(IngressTimestamp, "ingress_global_timestamp").at(&[Moment::Arrival]),
+        intrinsic!(Instance, "egress_rid").at(&[Moment::Egress]),
         Intrinsic::read(InstanceType, &["standard_metadata.instance_type"])
             .required(3)
             .at(&[Moment::Parser, Moment::Egress]),
-        field!(
-            EgressTimestamp,
-            "intrinsic_metadata",
-            "egress_global_timestamp"
-        )
-        .at(&[Moment::Egress]),
-        field!(TimeInside, "intrinsic_metadata", "nanoseconds_inside").at(&[Moment::Egress]),
+        intrinsic!(EgressTimestamp, "egress_global_timestamp").at(&[Moment::Egress]),
+        intrinsic!(TimeInside, "nanoseconds_inside").at(&[Moment::Egress]),
         queueing!(EnqTimestamp, "enq_timestamp"),
         queueing!(EnqDepth, "enq_qdepth"),
         queueing!(DeqTimedelta, "deq_timedelta"),
@@ -202,8 +199,8 @@ pub static V1MODEL: Architecture = Architecture {
             .at(&[Moment::Parser, Moment::Egress]),
         Intrinsic::read(ParserError, &["standard_metadata.parser_error"]).at(&[Moment::Parsed]),
         Intrinsic::read(ChecksumError, &["standard_metadata.checksum_error"]).at(&[Moment::Parsed]),
-        field!(MulticastGroup, "intrinsic_metadata", "mcast_grp"),
-        field!(Priority, "intrinsic_metadata", "priority"),
+        intrinsic!(MulticastGroup, "mcast_grp"),
+        intrinsic!(Priority, "priority"),
     ],
     ingress_verdicts: &[
         (When::Asked, Verdict::Again),

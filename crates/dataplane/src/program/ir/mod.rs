@@ -247,6 +247,34 @@ impl Ir {
         self.metadata.nanoseconds_inside.is_some()
     }
 
+    /// What chooses a member of a profile's group.
+    pub fn selector(&self, profile: ActionProfileId) -> Option<&Calculation> {
+        let declared = self.action_profiles.get(profile.index())?;
+        declared.selector.as_ref()
+    }
+
+    /// A header of a stack; none beyond its end.
+    pub(crate) fn element(&self, stack: StackId, index: usize) -> Option<HeaderId> {
+        let elements = &self.stacks[stack.index()].elements;
+        elements.get(index).copied()
+    }
+
+    /// A union of a stack; none beyond its end.
+    pub(crate) fn union_element(&self, stack: UnionStackId, index: usize) -> Option<UnionId> {
+        let elements = &self.union_stacks[stack.index()].elements;
+        elements.get(index).copied()
+    }
+
+    /// A member of a union.
+    pub(crate) fn member(&self, union: UnionId, offset: u32) -> HeaderId {
+        self.unions[union.index()].members[offset as usize]
+    }
+
+    /// The direct meter of a table.
+    pub fn direct_meter(&self, table: TableId) -> Option<&DirectMeter> {
+        self.table_nodes.get(table.index())?.meter.as_ref()
+    }
+
     /// Whether some action writes `priority`, so that packets go to different queues.
     pub fn gives_priorities(&self) -> bool {
         let Some(priority) = self.metadata.priority else {

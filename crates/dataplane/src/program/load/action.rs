@@ -4,24 +4,24 @@ use std::collections::HashSet;
 
 use bmv2_json::{Primitive as JsonPrimitive, Value};
 
-use super::{Context, Load, Loader, arity::arities, index_u32, source_line};
+use super::{At, Context, Load, Loader, arity::arities, index_u32, source_line};
 use crate::{
-    ActionId,
+    ActionId, CounterId, MeterId, RegisterId,
     program::{
         ActionInfo, ParamInfo,
         ir::{
-            Action, AnyStack, Arithmetic, DigestId, Expr, FieldId, FieldListId, HeaderExpr, Place,
-            Primitive,
+            Action, AnyStack, Arithmetic, CalculationId, DigestId, Expr, FieldId, FieldListId,
+            HeaderExpr, Place, Primitive, StackId, UnionStackId,
         },
     },
-    value,
+    value::{self, Int},
 };
 
-/// A primitive call and what messages about it need.
+/// A primitive call and where it stands.
 struct Call<'l, 'a> {
-    loader: &'l Loader<'a>,
-    context: &'l Context,
+    at: At<'l, 'a>,
     json: &'l JsonPrimitive,
+    /// How many primitives the action has.
     primitives: usize,
 }
 
@@ -36,7 +36,7 @@ impl Loader<'_> {
             let mut params = Vec::new();
             for param in &action.runtime_data {
                 let what = format!("parameter \"{}\"", param.name);
-                super::declarations::check_field_width(&context, &what, param.bitwidth)?;
+                context.check_field_width(&what, param.bitwidth)?;
                 params.push(ParamInfo {
                     name: param.name.clone(),
                     width_bits: param.bitwidth,
@@ -55,7 +55,7 @@ impl Loader<'_> {
             let mut context = Context::new("action", &action.name);
             let params = action.runtime_data.iter();
             context.param_bits = params.map(|param| param.bitwidth).collect();
-            let primitives = self.primitives(&context, &action.primitives)?;
+            let primitives = self.at(&context).primitives(&action.primitives)?;
             let lines = action.primitives.iter().map(|it| &it.source_info);
             self.ir.actions.push(Action {
                 primitives,
@@ -65,74 +65,78 @@ impl Loader<'_> {
         }
         Ok(())
     }
+}
 
-    pub(super) fn primitives(
-        &self,
-        context: &Context,
-        primitives: &[JsonPrimitive],
-    ) -> Load<Vec<Primitive>> {
-        let mut out = Vec::new();
-        for (position, json) in primitives.iter().enumerate() {
-            let context = Context {
-                place: format!("{}: primitive {position} \"{}\"", context.place, json.op),
-                param_bits: context.param_bits.clone(),
-            };
+impl At<'_, '_> {
+    pub(super) fn primitives(&self, primitives: &[JsonPrimitive]) -> Load<Vec<Primitive>> {
+        let all = primitives.iter().enumerate();
+        let loaded = all.map(|(position, json)| {
+            let place = format!("primitive {position} \"{}\"", json.op);
+            let context = self.context.within(&place);
             let call = Call {
-                loader: self,
-                context: &context,
+                at: self.loader.at(&context),
                 json,
                 primitives: primitives.len(),
             };
-            out.push(call.load()?);
-        }
-        Ok(out)
+            call.load()
+        });
+        loaded.collect()
     }
 
     /// A field list by its JSON id. p4c gives the number 0 where nothing is kept.
-    fn field_list(&self, context: &Context, value: &Value) -> Load<Option<FieldListId>> {
-        let id = constant_u32(context, value)?;
-        match self.names.field_lists.get(&id) {
+    fn field_list(&self, value: &Value) -> Load<Option<FieldListId>> {
+        let id = self.constant_u32(value)?;
+        match self.loader.names.field_lists.get(&id) {
             Some(list) => Ok(Some(*list)),
             None if id == 0 => Ok(None),
-            None => context.fail(format!("unknown field list {id}")),
+            None => self.fail(format!("unknown field list {id}")),
         }
     }
-}
 
-fn constant_u32(context: &Context, value: &Value) -> Load<u32> {
-    if let Value::Hexstr(text) = value {
-        let number = super::expression::hex(context, text)?;
-        if let Ok(number) = u32::try_from(&number) {
+    fn constant_u32(&self, value: &Value) -> Load<u32> {
+        if let Value::Hexstr(text) = value
+            && let Ok(number) = u32::try_from(&self.hex(text)?)
+        {
             return Ok(number);
         }
+        self.fail(format!("expected a constant of 32 bits, found {value:?}"))
     }
-    context.fail(format!("expected a constant of 32 bits, found {value:?}"))
 }
 
 impl Call<'_, '_> {
     fn param(&self, index: usize) -> Load<&Value> {
-        self.json.parameters.get(index).ok_or_else(|| {
-            self.context.error(format!(
-                "parameter {index} of {}",
-                self.json.parameters.len()
-            ))
-        })
+        let params = &self.json.parameters;
+        let (found, n_params) = (params.get(index), params.len());
+        found.ok_or_else(|| self.at.error(format!("parameter {index} of {n_params}")))
     }
 
     fn number(&self, index: usize) -> Load<Expr> {
-        self.loader.number(self.context, self.param(index)?)
+        self.at.number(self.param(index)?)
     }
 
     fn place(&self, index: usize) -> Load<Place> {
-        self.loader.place(self.context, self.param(index)?)
+        self.at.place(self.param(index)?)
     }
 
     fn header(&self, index: usize) -> Load<HeaderExpr> {
-        self.loader.header_expr(self.context, self.param(index)?)
+        self.at.header_expr(self.param(index)?)
     }
 
     fn stack(&self, index: usize) -> Load<AnyStack> {
-        self.loader.stack(self.context, self.param(index)?)
+        self.at.stack(self.param(index)?)
+    }
+
+    /// The text that a parameter of a kind has.
+    fn text(&self, index: usize, kind: &str) -> Load<&str> {
+        let value = self.param(index)?;
+        match (kind, value) {
+            ("register array", Value::RegisterArray(text))
+            | ("counter array", Value::CounterArray(text))
+            | ("meter array", Value::MeterArray(text))
+            | ("calculation", Value::Calculation(text))
+            | ("text", Value::String(text)) => Ok(text),
+            _ => self.at.fail(format!("expected a {kind}, found {value:?}")),
+        }
     }
 
     fn arity(&self, expected: &[usize]) -> Load {
@@ -140,14 +144,14 @@ impl Call<'_, '_> {
         if expected.contains(&found) {
             return Ok(());
         }
-        self.context
-            .fail(format!("expected {expected:?} parameters, found {found}"))
+        let message = format!("expected {expected:?} parameters, found {found}");
+        self.at.fail(message)
     }
 
     fn load(&self) -> Load<Primitive> {
         match arities(&self.json.op) {
             Some(expected) => self.arity(expected)?,
-            None => return self.loader.payload_call(self.context, self.json),
+            None => return self.at.payload_call(self.json),
         }
         if let Some(primitive) = self.copy_primitive()? {
             return Ok(primitive);
@@ -159,7 +163,7 @@ impl Call<'_, '_> {
     }
 
     fn copy_primitive(&self) -> Load<Option<Primitive>> {
-        let (loader, context) = (self.loader, self.context);
+        let ir = &self.at.loader.ir;
         Ok(Some(match self.json.op.as_str() {
             "assign" | "modify_field" => {
                 let (to, from) = (self.place(0)?, self.number(1)?);
@@ -172,7 +176,7 @@ impl Call<'_, '_> {
             }
             "assign_VL" => match (self.place(0)?, self.number(1)?) {
                 (Place::Field(to), Expr::Field(from)) => self.assign_variable(to, from)?,
-                _ => return context.fail("expected two varbit fields"),
+                _ => return self.at.fail("expected two varbit fields"),
             },
             "assign_header" | "copy_header" => {
                 let (to, from) = (self.header(0)?, self.header(1)?);
@@ -180,39 +184,28 @@ impl Call<'_, '_> {
                 Primitive::AssignHeader { to, from }
             }
             "assign_union" => {
-                let to = loader.union_expr(context, self.param(0)?)?;
-                let from = loader.union_expr(context, self.param(1)?)?;
-                let members = |union| {
-                    loader.ir.unions[loader.example_union(union).index()]
-                        .members
-                        .len()
-                };
-                if members(&to) != members(&from) {
-                    return context.fail("the header unions have different types");
+                let to = self.at.union_expr(self.param(0)?)?;
+                let from = self.at.union_expr(self.param(1)?)?;
+                if self.at.members_of(&to).len() != self.at.members_of(&from).len() {
+                    return self.at.fail("the header unions have different types");
                 }
                 Primitive::AssignUnion { to, from }
             }
             "assign_header_stack" | "assign_union_stack" => {
                 match (self.stack(0)?, self.stack(1)?) {
                     (AnyStack::Headers(to), AnyStack::Headers(from)) => {
-                        let len = |id: crate::program::ir::StackId| {
-                            loader.ir.stacks[id.index()].elements.len()
-                        };
-                        let first = |id: crate::program::ir::StackId| {
-                            HeaderExpr::Header(loader.ir.stacks[id.index()].elements[0])
-                        };
+                        let elements = |id: StackId| &ir.stacks[id.index()].elements;
+                        let first = |id| HeaderExpr::Header(elements(id)[0]);
                         self.same_type(&first(to), &first(from))?;
-                        self.same_size(len(to), len(from))?;
+                        self.same_size(elements(to).len(), elements(from).len())?;
                         Primitive::AssignStack { to, from }
                     }
                     (AnyStack::Unions(to), AnyStack::Unions(from)) => {
-                        let len = |id: crate::program::ir::UnionStackId| {
-                            loader.ir.union_stacks[id.index()].elements.len()
-                        };
+                        let len = |id: UnionStackId| ir.union_stacks[id.index()].elements.len();
                         self.same_size(len(to), len(from))?;
                         Primitive::AssignUnionStack { to, from }
                     }
-                    _ => return context.fail("expected two stacks of the same kind"),
+                    _ => return self.at.fail("expected two stacks of the same kind"),
                 }
             }
             _ => return Ok(None),
@@ -220,34 +213,34 @@ impl Call<'_, '_> {
     }
 
     fn is_variable(&self, field: FieldId) -> bool {
-        self.loader.ir.fields[field.index()].variable
+        self.at.loader.ir.fields[field.index()].variable
     }
 
     fn assign_variable(&self, to: FieldId, from: FieldId) -> Load<Primitive> {
         if self.is_variable(to) && self.is_variable(from) {
             return Ok(Primitive::AssignVariable { to, from });
         }
-        self.context.fail("expected two varbit fields")
+        self.at.fail("expected two varbit fields")
     }
 
     fn same_type(&self, to: &HeaderExpr, from: &HeaderExpr) -> Load {
-        let of = |header| &self.loader.ir.headers[self.loader.example_of(header).index()];
+        let headers = &self.at.loader.ir.headers;
+        let of = |header| &headers[self.at.example_of(header).index()];
         let (to, from) = (of(to), of(from));
         if to.type_index == from.type_index {
             return Ok(());
         }
-        self.context.fail(format!(
-            "\"{}\" and \"{}\" have different types",
-            to.name, from.name
-        ))
+        let (to, from) = (&to.name, &from.name);
+        self.at
+            .fail(format!("\"{to}\" and \"{from}\" have different types"))
     }
 
     fn same_size(&self, to: usize, from: usize) -> Load {
         if to == from {
             return Ok(());
         }
-        self.context
-            .fail(format!("a stack of {from} does not fit one of {to}"))
+        let message = format!("a stack of {from} does not fit one of {to}");
+        self.at.fail(message)
     }
 
     /// The primitives of P4_14 that compute.
@@ -265,14 +258,11 @@ impl Call<'_, '_> {
         let n_params = self.json.parameters.len();
         let (left, right) = (self.number(n_params - 2)?, self.number(n_params - 1)?);
         let from = Expr::Arithmetic(op, Box::new(left), Box::new(right));
-        Ok(Some(Primitive::Assign {
-            to: self.place(0)?,
-            from,
-        }))
+        let to = self.place(0)?;
+        Ok(Some(Primitive::Assign { to, from }))
     }
 
     fn other_primitive(&self) -> Load<Primitive> {
-        let (loader, context) = (self.loader, self.context);
         Ok(match self.json.op.as_str() {
             "no_op" => Primitive::NoOp,
             "exit" => Primitive::Exit,
@@ -293,9 +283,21 @@ impl Call<'_, '_> {
                 index: self.number(1)?,
                 value: self.number(2)?,
             },
-            "count" => self.count()?,
-            "execute_meter" => self.execute_meter()?,
-            "modify_field_with_hash_based_offset" => self.hash()?,
+            "count" => Primitive::Count {
+                counter: self.counter(0)?,
+                index: self.number(1)?,
+            },
+            "execute_meter" => Primitive::ExecuteMeter {
+                meter: self.meter(0)?,
+                index: self.number(1)?,
+                to: self.place(2)?,
+            },
+            "modify_field_with_hash_based_offset" => Primitive::Hash {
+                calculation: self.calculation(2)?,
+                to: self.place(0)?,
+                base: self.number(1)?,
+                size: self.number(3)?,
+            },
             "modify_field_rng_uniform" => Primitive::Random {
                 to: self.place(0)?,
                 low: self.number(1)?,
@@ -303,8 +305,8 @@ impl Call<'_, '_> {
             },
             "generate_digest" => Primitive::Digest(self.digest(1)?),
             "truncate" => Primitive::Truncate(self.number(0)?),
-            "assert" => Primitive::Assert(loader.truth(context, self.param(0)?)?),
-            "assume" => Primitive::Assume(loader.truth(context, self.param(0)?)?),
+            "assert" => Primitive::Assert(self.at.truth(self.param(0)?)?),
+            "assume" => Primitive::Assume(self.at.truth(self.param(0)?)?),
             "log_msg" => self.log()?,
             "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => Primitive::Clone {
                 session: self.number(0)?,
@@ -312,13 +314,13 @@ impl Call<'_, '_> {
             },
             "resubmit" => Primitive::Resubmit(self.request(0)?),
             "recirculate" => Primitive::Recirculate(self.request(0)?),
-            _ => return context.fail("unknown primitive"),
+            _ => return self.at.fail("unknown primitive"),
         })
     }
 
     fn list(&self, index: usize) -> Load<Option<FieldListId>> {
         match self.json.parameters.get(index) {
-            Some(value) => self.loader.field_list(self.context, value),
+            Some(value) => self.at.field_list(value),
             None => Ok(None),
         }
     }
@@ -326,139 +328,84 @@ impl Call<'_, '_> {
     /// The list of a resubmission or recirculation. The id is simple_switch's flag as well: 0 asks
     /// for nothing, whether or not a list has it.
     fn request(&self, index: usize) -> Load<Option<FieldListId>> {
-        match constant_u32(self.context, self.param(index)?)? {
+        match self.at.constant_u32(self.param(index)?)? {
             0 => Ok(None),
             _ => self.list(index),
         }
     }
 
-    fn register(&self, index: usize) -> Load<crate::RegisterId> {
-        match self.param(index)? {
-            Value::RegisterArray(name) => self.loader.register(self.context, name),
-            other => self
-                .context
-                .fail(format!("expected a register array, found {other:?}")),
-        }
+    fn register(&self, index: usize) -> Load<RegisterId> {
+        self.at.register(self.text(index, "register array")?)
     }
 
-    fn count(&self) -> Load<Primitive> {
-        let Value::CounterArray(name) = self.param(0)? else {
-            return self.context.fail(format!(
-                "expected a counter array, found {:?}",
-                self.param(0)?
-            ));
-        };
-        let counter = self
-            .context
-            .find(&self.loader.names.counters, "counter array", name)?;
-        Ok(Primitive::Count {
-            counter,
-            index: self.number(1)?,
-        })
+    fn counter(&self, index: usize) -> Load<CounterId> {
+        let (counters, kind) = (&self.at.loader.names.counters, "counter array");
+        self.at.find(counters, kind, self.text(index, kind)?)
     }
 
-    fn execute_meter(&self) -> Load<Primitive> {
-        let (loader, context) = (self.loader, self.context);
-        let Value::MeterArray(name) = self.param(0)? else {
-            return context.fail(format!(
-                "expected a meter array, found {:?}",
-                self.param(0)?
-            ));
-        };
-        Ok(Primitive::ExecuteMeter {
-            meter: context.find(&loader.names.meters, "meter array", name)?,
-            index: self.number(1)?,
-            to: self.place(2)?,
-        })
+    fn meter(&self, index: usize) -> Load<MeterId> {
+        let (meters, kind) = (&self.at.loader.names.meters, "meter array");
+        self.at.find(meters, kind, self.text(index, kind)?)
     }
 
-    fn hash(&self) -> Load<Primitive> {
-        let Value::Calculation(name) = self.param(2)? else {
-            return self.context.fail(format!(
-                "expected a calculation, found {:?}",
-                self.param(2)?
-            ));
-        };
-        let calculation =
-            self.context
-                .find(&self.loader.names.calculations, "calculation", name)?;
-        Ok(Primitive::Hash {
-            to: self.place(0)?,
-            base: self.number(1)?,
-            calculation,
-            size: self.number(3)?,
-        })
+    fn calculation(&self, index: usize) -> Load<CalculationId> {
+        self.at.calculation(self.text(index, "calculation")?)
     }
 
     fn digest(&self, index: usize) -> Load<DigestId> {
-        let id = constant_u32(self.context, self.param(index)?)?;
-        let digest = self.loader.names.digests.get(&id).copied();
-        digest.ok_or_else(|| self.context.error(format!("unknown digest {id}")))
+        let id = self.at.constant_u32(self.param(index)?)?;
+        let digest = self.at.loader.names.digests.get(&id).copied();
+        digest.ok_or_else(|| self.at.error(format!("unknown digest {id}")))
     }
 
     fn log(&self) -> Load<Primitive> {
-        let Value::String(format) = self.param(0)? else {
-            return self
-                .context
-                .fail(format!("expected a text, found {:?}", self.param(0)?));
+        let format = self.text(0, "text")?;
+        let list = self.param(1)?;
+        let Value::ParametersVector(values) = list else {
+            return self.at.fail(format!("expected a list, found {list:?}"));
         };
-        let Value::ParametersVector(values) = self.param(1)? else {
-            return self
-                .context
-                .fail(format!("expected a list, found {:?}", self.param(1)?));
-        };
-        let args: Load<Vec<Expr>> = values
-            .iter()
-            .map(|value| self.loader.number(self.context, value))
-            .collect();
+        let args = values.iter().map(|value| self.at.number(value));
         Ok(Primitive::Log {
-            format: format.clone(),
-            args: args?,
+            format: format.to_owned(),
+            args: args.collect::<Load<_>>()?,
         })
     }
 
     /// Within the action or to its end; a jump back is a loop, whose rounds are counted.
     fn jump_target(&self, index: usize) -> Load<usize> {
-        let target = constant_u32(self.context, self.param(index)?)? as usize;
-        if target > self.primitives {
-            return self.context.fail(format!(
-                "expected a jump to at most {}, found {target}",
-                self.primitives
-            ));
+        let target = self.at.constant_u32(self.param(index)?)? as usize;
+        let last = self.primitives;
+        if target > last {
+            let message = format!("expected a jump to at most {last}, found {target}");
+            return self.at.fail(message);
         }
         Ok(target)
     }
 }
 
-/// Arguments of an action as a file gives them.
-pub(super) fn arguments(
-    context: &Context,
-    action: &ActionInfo,
-    data: &[String],
-) -> Load<Vec<value::Int>> {
-    if data.len() != action.params.len() {
-        return context.fail(format!(
-            "action \"{}\" has {} parameters, found {} arguments",
-            action.name,
-            action.params.len(),
-            data.len()
-        ));
-    }
-    let mut args = Vec::new();
-    for (text, param) in data.iter().zip(&action.params) {
-        let mut arg = super::expression::hex(context, text)?;
-        if arg < value::Int::ZERO && value::wrap(arg.clone(), param.width_bits, true) == arg {
-            arg = value::wrap(arg, param.width_bits, false);
+impl At<'_, '_> {
+    /// Arguments of an action as a file gives them.
+    pub(super) fn arguments(&self, action: &ActionInfo, data: &[String]) -> Load<Vec<Int>> {
+        let ActionInfo { name, params } = action;
+        let (expected, found) = (params.len(), data.len());
+        if found != expected {
+            let found = format!("has {expected} parameters, found {found} arguments");
+            return self.fail(format!("action \"{name}\" {found}"));
         }
-        if !value::fits(&arg, param.width_bits) {
-            return context.fail(format!(
-                "action \"{}\": {text} does not fit the {} bits of \"{}\"",
-                action.name, param.width_bits, param.name
-            ));
-        }
-        args.push(arg);
+        let args = data.iter().zip(params).map(|(text, param)| {
+            let bits = param.width_bits;
+            let mut arg = self.hex(text)?;
+            if arg < Int::ZERO && value::wrap(arg.clone(), bits, true) == arg {
+                arg = value::wrap(arg, bits, false);
+            }
+            if !value::fits(&arg, bits) {
+                let found = format!("{text} does not fit the {bits} bits of \"{}\"", param.name);
+                return self.fail(format!("action \"{name}\": {found}"));
+            }
+            Ok(arg)
+        });
+        args.collect()
     }
-    Ok(args)
 }
 
 /// Whether names of actions are used twice in one list.

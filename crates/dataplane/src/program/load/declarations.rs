@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bmv2_json as json;
 
-use super::{Context, Load, Loader, index_u32, metadata};
+use super::{At, Context, Load, Loader, index_u32, metadata};
 use crate::{
     limits,
     program::ir::{
@@ -19,18 +19,13 @@ impl<'a> Loader<'a> {
         for (index, header_type) in self.json.header_types.iter().enumerate() {
             let context = Context::new("header type", &header_type.name);
             check_header_type(&context, header_type)?;
-            if types
-                .insert(&header_type.name, (index, header_type))
-                .is_some()
-            {
-                return context.fail("declared twice");
-            }
+            let name = header_type.name.as_str();
+            context.declare(&mut types, name, (index, header_type))?;
         }
         for header in &self.json.headers {
             let context = Context::new("header", &header.name);
-            let (type_index, header_type) =
-                context.find(&types, "header type", &header.header_type)?;
-            self.header(&context, header, type_index, header_type)?;
+            let header_type = context.find(&types, "header type", &header.header_type)?;
+            self.header(&context, header, header_type)?;
         }
         Ok(())
     }
@@ -39,8 +34,7 @@ impl<'a> Loader<'a> {
         &mut self,
         context: &Context,
         header: &'a json::Header,
-        type_index: usize,
-        header_type: &'a json::HeaderType,
+        (type_index, header_type): (usize, &'a json::HeaderType),
     ) -> Load {
         let id = HeaderId(index_u32(self.ir.headers.len()));
         let first = index_u32(self.ir.fields.len());
@@ -69,9 +63,7 @@ impl<'a> Loader<'a> {
         if !header.metadata && fixed_bits % 8 != 0 {
             return context.fail(format!("expected a multiple of 8 bits, found {fixed_bits}"));
         }
-        if self.names.headers.insert(&header.name, id).is_some() {
-            return context.fail("declared twice");
-        }
+        context.declare(&mut self.names.headers, &header.name, id)?;
         if self.names.header_ids.insert(header.id, id).is_some() {
             return context.fail(format!("id {} is another header's", header.id));
         }
@@ -92,34 +84,24 @@ impl<'a> Loader<'a> {
     pub(super) fn stacks_and_unions(&mut self) -> Load {
         for stack in &self.json.header_stacks {
             let context = Context::new("header stack", &stack.name);
-            let elements = self.headers_of(&context, &stack.header_ids)?;
+            let headers = &self.names.header_ids;
+            let elements = by_ids(&context, headers, "header", &stack.header_ids)?;
             if elements.is_empty() {
                 return context.fail("has no element");
             }
             let id = StackId(index_u32(self.ir.stacks.len()));
             self.ir.stacks.push(Stack { elements });
-            if self.names.stacks.insert(&stack.name, id).is_some() {
-                return context.fail("declared twice");
-            }
+            context.declare(&mut self.names.stacks, &stack.name, id)?;
         }
-        let types: HashMap<&str, &'a json::HeaderUnionType> = self
-            .json
-            .header_union_types
-            .iter()
-            .map(|t| (t.name.as_str(), t))
-            .collect();
+        let types = self.json.header_union_types.iter();
+        let types = types.map(|it| (it.name.as_str(), it)).collect();
         for union in &self.json.header_unions {
             self.union(union, &types)?;
         }
         for stack in &self.json.header_union_stacks {
             let context = Context::new("header union stack", &stack.name);
-            let mut elements = Vec::new();
-            for id in &stack.header_union_ids {
-                let union = self.names.union_ids.get(id);
-                elements.push(
-                    *union.ok_or_else(|| context.error(format!("unknown header union id {id}")))?,
-                );
-            }
+            let unions = &self.names.union_ids;
+            let elements = by_ids(&context, unions, "header union", &stack.header_union_ids)?;
             if elements.is_empty() {
                 return context.fail("has no element");
             }
@@ -136,72 +118,38 @@ impl<'a> Loader<'a> {
         types: &HashMap<&str, &'a json::HeaderUnionType>,
     ) -> Load {
         let context = Context::new("header union", &union.name);
-        let members = self.headers_of(&context, &union.header_ids)?;
+        let members = by_ids(
+            &context,
+            &self.names.header_ids,
+            "header",
+            &union.header_ids,
+        )?;
         let union_type = context.find(types, "header union type", &union.union_type)?;
-        if union_type.headers.len() != members.len() {
-            return context.fail(format!(
-                "its type has {} members, it has {}",
-                union_type.headers.len(),
-                members.len()
-            ));
+        let (expected, found) = (union_type.headers.len(), members.len());
+        if found != expected {
+            return context.fail(format!("its type has {expected} members, it has {found}"));
         }
         let id = UnionId(index_u32(self.ir.unions.len()));
         for member in &members {
-            if let Some(header) = self.ir.headers.get_mut(member.index()) {
-                header.union = Some(id);
-            }
+            self.ir.headers[member.index()].union = Some(id);
         }
         self.ir.unions.push(Union { members });
         self.names.unions.insert(&union.name, id);
         self.names.union_ids.insert(union.id, id);
-        let names = union_type
-            .headers
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .collect();
-        self.names.union_members.insert(id, names);
+        let names = union_type.headers.iter().map(|(name, _)| name.as_str());
+        self.names.union_members.insert(id, names.collect());
         Ok(())
-    }
-
-    fn headers_of(&self, context: &Context, ids: &[u32]) -> Load<Vec<HeaderId>> {
-        let mut headers: Vec<HeaderId> = Vec::new();
-        for id in ids {
-            let header = self.names.header_ids.get(id);
-            headers.push(*header.ok_or_else(|| context.error(format!("unknown header id {id}")))?);
-        }
-        Ok(headers)
     }
 
     pub(super) fn standard_metadata(&mut self) -> Load {
-        let mut aliases: HashMap<String, FieldId> = HashMap::new();
-        for field_id in (0..index_u32(self.ir.fields.len())).map(FieldId) {
-            aliases.insert(self.ir.fields[field_id.index()].name.clone(), field_id);
-        }
+        let fields = self.ir.fields.iter().map(|field| field.name.clone());
+        let mut aliases: HashMap<_, _> = fields.zip((0..).map(FieldId)).collect();
         for (alias, (header, field)) in &self.json.field_aliases {
             let context = Context::new("field alias", alias);
-            aliases.insert(alias.clone(), self.field(&context, header, field)?);
+            aliases.insert(alias.clone(), self.at(&context).field(header, field)?);
         }
         self.ir.metadata = metadata::resolve(self.ir.architecture, &aliases, &self.ir.fields)?;
         Ok(())
-    }
-
-    pub(super) fn errors(&mut self) {
-        self.ir.errors.clone_from(&self.json.errors);
-        let code = |name: &str, otherwise: u32| {
-            self.json
-                .errors
-                .iter()
-                .find(|(n, _)| n == name)
-                .map_or(otherwise, |(_, code)| *code)
-        };
-        let errors = &mut self.ir.core_errors;
-        errors.no_error = code("NoError", errors.no_error);
-        errors.packet_too_short = code("PacketTooShort", errors.packet_too_short);
-        errors.stack_out_of_bounds = code("StackOutOfBounds", errors.stack_out_of_bounds);
-        errors.header_too_short = code("HeaderTooShort", errors.header_too_short);
-        errors.parser_timeout = code("ParserTimeout", errors.parser_timeout);
-        errors.parser_invalid_argument =
-            code("ParserInvalidArgument", errors.parser_invalid_argument);
     }
 
     pub(super) fn field_lists(&mut self) -> Load {
@@ -211,20 +159,16 @@ impl<'a> Loader<'a> {
             for element in &list.elements {
                 match element {
                     json::Value::Field((header, field)) => {
-                        fields.push(self.field(&context, header, field)?);
+                        fields.push(self.at(&context).field(header, field)?);
                     }
                     // A constant keeps nothing.
                     json::Value::Hexstr(_) => {}
-                    other => {
-                        return context.fail(format!("expected a field, found {other:?}"));
-                    }
+                    other => return context.fail(format!("expected a field, found {other:?}")),
                 }
             }
             let id = FieldListId(index_u32(self.ir.field_lists.len()));
             self.ir.field_lists.push(FieldList { fields });
-            if self.names.field_lists.insert(list.id, id).is_some() {
-                return context.fail("declared twice");
-            }
+            context.declare(&mut self.names.field_lists, list.id, id)?;
         }
         Ok(())
     }
@@ -232,73 +176,69 @@ impl<'a> Loader<'a> {
     pub(super) fn digests(&mut self) -> Load {
         for list in &self.json.learn_lists {
             let context = Context::new("digest", &list.name);
-            let mut fields = Vec::new();
-            for element in &list.elements {
-                let expr = self.number(&context, element)?;
+            let fields = list.elements.iter().map(|element| {
+                let expr = self.at(&context).number(element)?;
                 let bits = self.bits_of(&expr).unwrap_or(64);
-                fields.push((expr, bits));
-            }
+                Ok((expr, bits))
+            });
+            let fields = fields.collect::<Load<_>>()?;
             let id = DigestId(index_u32(self.ir.digests.len()));
             self.ir.digests.push(DigestList {
                 name: list.name.clone(),
                 fields,
             });
-            if self.names.digests.insert(list.id, id).is_some() {
-                return context.fail("declared twice");
-            }
+            context.declare(&mut self.names.digests, list.id, id)?;
         }
         Ok(())
     }
 
     /// The width of what an expression reads, where it is a field.
     pub(super) fn bits_of(&self, expr: &Expr) -> Option<u32> {
-        match expr {
-            Expr::Field(field) => self.ir.fields.get(field.index()).map(|field| field.bits),
-            Expr::ValidBit(_) => Some(1),
+        let ir = &self.ir;
+        let field_bits = |field: FieldId| ir.fields[field.index()].bits;
+        let bits_at =
+            |header: HeaderId, offset: u32| field_bits(ir.headers[header.index()].field_at(offset));
+        Some(match expr {
+            Expr::Field(field) => field_bits(*field),
+            Expr::ValidBit(_) => 1,
             Expr::LastField { stack, offset } => {
-                let element = self.ir.stacks.get(stack.index())?.elements.first()?;
-                self.field_bits(*element, *offset)
+                bits_at(ir.stacks[stack.index()].elements[0], *offset)
             }
             Expr::UnionLastField {
                 stack,
                 member,
                 offset,
             } => {
-                let union = self.ir.union_stacks.get(stack.index())?.elements.first()?;
-                let header = self
-                    .ir
-                    .unions
-                    .get(union.index())?
-                    .members
-                    .get(*member as usize)?;
-                self.field_bits(*header, *offset)
+                let union = ir.union_stacks[stack.index()].elements[0];
+                let header = ir.unions[union.index()].members[*member as usize];
+                bits_at(header, *offset)
             }
-            Expr::Register { register, .. } => self
-                .ir
-                .registers
-                .get(register.index())
-                .map(|register| register.bits),
-            _ => None,
-        }
+            Expr::Register { register, .. } => ir.registers[register.index()].bits,
+            _ => return None,
+        })
     }
+}
 
-    fn field_bits(&self, header: HeaderId, offset: u32) -> Option<u32> {
-        let field = self.ir.headers.get(header.index())?.field_at(offset);
-        self.ir.fields.get(field.index()).map(|field| field.bits)
-    }
-
+impl At<'_, '_> {
     /// A field by name.
-    pub(super) fn field(&self, context: &Context, header: &str, field: &str) -> Load<FieldId> {
-        let fields = self
-            .names
-            .fields
-            .get(header)
-            .ok_or_else(|| context.error(format!("unknown header \"{header}\"")))?;
-        fields
-            .get(field)
-            .copied()
-            .ok_or_else(|| context.error(format!("header \"{header}\" has no field \"{field}\"")))
+    pub(super) fn field(&self, header: &str, field: &str) -> Load<FieldId> {
+        let fields = self.loader.names.fields.get(header);
+        let fields = fields.ok_or_else(|| self.error(format!("unknown header \"{header}\"")))?;
+        let found = fields.get(field).copied();
+        let error = || self.error(format!("header \"{header}\" has no field \"{field}\""));
+        found.ok_or_else(error)
     }
+}
+
+/// What ids mean.
+fn by_ids<T: Copy>(
+    context: &Context,
+    names: &HashMap<u32, T>,
+    kind: &str,
+    ids: &[u32],
+) -> Load<Vec<T>> {
+    let ids = ids.iter();
+    ids.map(|id| context.find_id(names, kind, *id)).collect()
 }
 
 fn check_header_type(context: &Context, header_type: &json::HeaderType) -> Load {
@@ -314,15 +254,14 @@ fn check_header_type(context: &Context, header_type: &json::HeaderType) -> Load 
                 return context.fail(format!("field \"{name}\" is signed and has 0 bits"));
             }
             json::FieldWidth::Fixed(bits) => {
-                check_field_width(context, &format!("field \"{}\"", field.name), bits)?;
+                context.check_field_width(&format!("field \"{}\"", field.name), bits)?;
             }
             json::FieldWidth::Variable => variable += 1,
         }
     }
     if variable > 1 {
-        return context.fail(format!(
-            "expected one varbit field at most, found {variable}"
-        ));
+        let expected = "expected one varbit field at most";
+        return context.fail(format!("{expected}, found {variable}"));
     }
     if header_type.length_exp.is_some() {
         return context.fail("\"length_exp\" (P4_14) is not supported, use \"extract_VL\"");
@@ -330,21 +269,22 @@ fn check_header_type(context: &Context, header_type: &json::HeaderType) -> Load 
     Ok(())
 }
 
-pub(super) fn check_width(context: &Context, what: &str, bits: u32) -> Load {
-    if bits == 0 {
-        let max = limits::FIELD_BITS_MAX;
-        return context.fail(format!("{what} has 0 bits, expected 1 to {max}"));
+impl Context {
+    /// Refuses a width of no bits or too many.
+    pub(super) fn check_width(&self, what: &str, bits: u32) -> Load {
+        if bits == 0 {
+            let max = limits::FIELD_BITS_MAX;
+            return self.fail(format!("{what} has 0 bits, expected 1 to {max}"));
+        }
+        self.check_field_width(what, bits)
     }
-    check_field_width(context, what, bits)
-}
 
-/// `bit<0>` is a type too, of fields and of parameters.
-pub(super) fn check_field_width(context: &Context, what: &str, bits: u32) -> Load {
-    if bits > limits::FIELD_BITS_MAX {
-        return context.fail(format!(
-            "{what} has {bits} bits, expected {} at most",
-            limits::FIELD_BITS_MAX
-        ));
+    /// As [`Context::check_width`], where 0 bits are allowed: P4 has `bit<0>`.
+    pub(super) fn check_field_width(&self, what: &str, bits: u32) -> Load {
+        let max = limits::FIELD_BITS_MAX;
+        if bits > max {
+            return self.fail(format!("{what} has {bits} bits, expected {max} at most"));
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -2,12 +2,12 @@
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 
-use super::{Context, Load, Loader, index_u32};
+use super::{At, Load, index_u32};
 use crate::{
     RegisterId, limits,
     program::ir::{
-        AnyStack, Arithmetic, BoolExpr, Comparison, Expr, HeaderExpr, HeaderId, Place, UnionExpr,
-        UnionId,
+        AnyStack, Arithmetic, BoolExpr, Comparison, Expr, HeaderExpr, HeaderId, Place, StackId,
+        UnionExpr, UnionId, UnionStackId,
     },
     value::{self, Int},
 };
@@ -37,30 +37,30 @@ impl Typed {
     }
 }
 
-impl Loader<'_> {
-    pub(super) fn number(&self, context: &Context, value: &Value) -> Load<Expr> {
-        as_number(context, self.typed(context, value, 0)?)
+impl At<'_, '_> {
+    pub(super) fn number(&self, value: &Value) -> Load<Expr> {
+        self.as_number(self.typed(value, 0)?)
     }
 
-    pub(super) fn truth(&self, context: &Context, value: &Value) -> Load<BoolExpr> {
-        as_truth(context, self.typed(context, value, 0)?)
+    pub(super) fn truth(&self, value: &Value) -> Load<BoolExpr> {
+        self.as_truth(self.typed(value, 0)?)
     }
 
-    pub(super) fn header_expr(&self, context: &Context, value: &Value) -> Load<HeaderExpr> {
-        as_header(context, self.typed(context, value, 0)?)
+    pub(super) fn header_expr(&self, value: &Value) -> Load<HeaderExpr> {
+        self.as_header(self.typed(value, 0)?)
     }
 
-    pub(super) fn union_expr(&self, context: &Context, value: &Value) -> Load<UnionExpr> {
-        as_union(context, self.typed(context, value, 0)?)
+    pub(super) fn union_expr(&self, value: &Value) -> Load<UnionExpr> {
+        self.as_union(self.typed(value, 0)?)
     }
 
-    pub(super) fn stack(&self, context: &Context, value: &Value) -> Load<AnyStack> {
-        as_stack(context, self.typed(context, value, 0)?)
+    pub(super) fn stack(&self, value: &Value) -> Load<AnyStack> {
+        self.as_stack(self.typed(value, 0)?)
     }
 
     /// Something that can be assigned to.
-    pub(super) fn place(&self, context: &Context, value: &Value) -> Load<Place> {
-        match self.number(context, value)? {
+    pub(super) fn place(&self, value: &Value) -> Load<Place> {
+        match self.number(value)? {
             Expr::Field(field) => Ok(Place::Field(field)),
             Expr::Access { header, offset } => Ok(Place::Access {
                 header: *header,
@@ -71,153 +71,141 @@ impl Loader<'_> {
                 register,
                 index: *index,
             }),
-            other => context.fail(format!("expected something to assign to, found {other:?}")),
+            other => self.fail(format!("expected something to assign to, found {other:?}")),
         }
     }
 
-    pub(super) fn typed(&self, context: &Context, value: &Value, depth: usize) -> Load<Typed> {
-        if depth > limits::EXPRESSION_DEPTH_MAX {
-            return context.fail(format!(
-                "expression nested deeper than {}",
-                limits::EXPRESSION_DEPTH_MAX
-            ));
+    pub(super) fn typed(&self, value: &Value, depth: usize) -> Load<Typed> {
+        let max = limits::EXPRESSION_DEPTH_MAX;
+        if depth > max {
+            return self.fail(format!("expression nested deeper than {max}"));
         }
         let number = |expr| Ok(Typed::Number(expr));
         match value {
-            Value::Field((header, field)) => number(self.field_expr(context, header, field)?),
-            Value::Hexstr(text) => number(Expr::Const(hex(context, text)?)),
+            Value::Field((header, field)) => number(self.field_expr(header, field)?),
+            Value::Hexstr(text) => number(Expr::Const(self.hex(text)?)),
             Value::Bool(truth) => Ok(Typed::Bool(BoolExpr::Const(*truth))),
-            Value::Local(index) | Value::RuntimeData(index) => number(param(context, *index)?),
-            Value::Header(name) => {
-                let id = context.find(&self.names.headers, "header", name)?;
-                Ok(Typed::Header(HeaderExpr::Header(id)))
-            }
+            Value::Local(index) | Value::RuntimeData(index) => number(self.param(*index)?),
+            Value::Header(name) => Ok(Typed::Header(HeaderExpr::Header(self.header(name)?))),
             Value::HeaderStack(name) => {
-                let id = context.find(&self.names.stacks, "header stack", name)?;
-                Ok(Typed::Stack(AnyStack::Headers(id)))
+                Ok(Typed::Stack(AnyStack::Headers(self.header_stack(name)?)))
             }
             Value::HeaderUnion(name) => {
-                let id = context.find(&self.names.unions, "header union", name)?;
+                let id = self.find(&self.loader.names.unions, "header union", name)?;
                 Ok(Typed::Union(UnionExpr::Union(id)))
             }
             Value::HeaderUnionStack(name) => {
-                let id = context.find(&self.names.union_stacks, "header union stack", name)?;
-                Ok(Typed::Stack(AnyStack::Unions(id)))
+                Ok(Typed::Stack(AnyStack::Unions(self.union_stack(name)?)))
             }
             Value::StackField((stack, field)) => {
-                let id = context.find(&self.names.stacks, "header stack", stack)?;
-                let element = self.ir.stacks[id.index()].elements[0];
-                let offset = self.field_offset(context, element, field)?;
+                let id = self.header_stack(stack)?;
+                let element = self.loader.ir.stacks[id.index()].elements[0];
+                let offset = self.field_offset(element, field)?;
                 number(Expr::LastField { stack: id, offset })
             }
             Value::UnionStackField((stack, member, field)) => {
-                number(self.union_stack_field(context, stack, member, field)?)
+                number(self.union_stack_field(stack, member, field)?)
             }
             Value::Register((array, index)) => {
-                let register = self.register(context, array)?;
-                self.operands.borrow_mut().insert(register);
-                let index = as_number(context, self.typed(context, index, depth + 1)?)?;
+                let register = self.register(array)?;
+                self.loader.operands.borrow_mut().insert(register);
+                let index = self.as_number(self.typed(index, depth + 1)?)?;
                 number(Expr::Register {
                     register,
                     index: Box::new(index),
                 })
             }
             Value::Expression(expression) => match &**expression {
-                Expression::Value(inner) => self.typed(context, inner, depth + 1),
-                Expression::Op(operation) => self.operation(context, operation, depth + 1),
+                Expression::Value(inner) => self.typed(inner, depth + 1),
+                Expression::Op(operation) => self.operation(operation, depth + 1),
             },
-            other => context.fail(format!("expected an operand, found {other:?}")),
+            other => self.fail(format!("expected an operand, found {other:?}")),
         }
     }
 
-    pub(super) fn register(&self, context: &Context, name: &str) -> Load<RegisterId> {
-        context.find(&self.names.registers, "register array", name)
+    pub(super) fn header(&self, name: &str) -> Load<HeaderId> {
+        self.find(&self.loader.names.headers, "header", name)
     }
 
-    fn field_expr(&self, context: &Context, header: &str, field: &str) -> Load<Expr> {
+    pub(super) fn header_stack(&self, name: &str) -> Load<StackId> {
+        self.find(&self.loader.names.stacks, "header stack", name)
+    }
+
+    pub(super) fn union_stack(&self, name: &str) -> Load<UnionStackId> {
+        let stacks = &self.loader.names.union_stacks;
+        self.find(stacks, "header union stack", name)
+    }
+
+    pub(super) fn register(&self, name: &str) -> Load<RegisterId> {
+        self.find(&self.loader.names.registers, "register array", name)
+    }
+
+    pub(super) fn field_expr(&self, header: &str, field: &str) -> Load<Expr> {
         if field == VALID_FIELD {
-            let id = context.find(&self.names.headers, "header", header)?;
-            return Ok(Expr::ValidBit(id));
+            return Ok(Expr::ValidBit(self.header(header)?));
         }
-        Ok(Expr::Field(self.field(context, header, field)?))
+        Ok(Expr::Field(self.field(header, field)?))
     }
 
-    fn field_offset(&self, context: &Context, header: HeaderId, field: &str) -> Load<u32> {
-        let header = &self.ir.headers[header.index()];
-        let id = self.field(context, &header.name, field)?;
+    fn field_offset(&self, header: HeaderId, field: &str) -> Load<u32> {
+        let header = &self.loader.ir.headers[header.index()];
+        let id = self.field(&header.name, field)?;
         Ok(id.0 - header.fields.start)
     }
 
     /// Position of a member in the unions of a union stack.
-    pub(super) fn member_offset(
-        &self,
-        context: &Context,
-        union: UnionId,
-        member: &str,
-    ) -> Load<u32> {
-        let names = self
-            .names
-            .union_members
-            .get(&union)
-            .map_or(&[][..], |names| names);
-        match names.iter().position(|name| *name == member) {
-            Some(position) => Ok(index_u32(position)),
-            None => context.fail(format!("the header union has no member \"{member}\"")),
-        }
+    pub(super) fn member_offset(&self, union: UnionId, member: &str) -> Load<u32> {
+        let members = &self.loader.names.union_members[&union];
+        let position = members.iter().position(|name| *name == member);
+        let error = || self.error(format!("the header union has no member \"{member}\""));
+        position.map(index_u32).ok_or_else(error)
     }
 
-    fn union_stack_field(
-        &self,
-        context: &Context,
-        stack: &str,
-        member: &str,
-        field: &str,
-    ) -> Load<Expr> {
-        let id = context.find(&self.names.union_stacks, "header union stack", stack)?;
-        let union = self.ir.union_stacks[id.index()].elements[0];
-        let member = self.member_offset(context, union, member)?;
-        let header = self.ir.unions[union.index()].members[member as usize];
-        let offset = self.field_offset(context, header, field)?;
+    fn union_stack_field(&self, stack: &str, member: &str, field: &str) -> Load<Expr> {
+        let stack = self.union_stack(stack)?;
+        let union = self.loader.ir.union_stacks[stack.index()].elements[0];
+        let member = self.member_offset(union, member)?;
+        let header = self.loader.ir.unions[union.index()].members[member as usize];
         Ok(Expr::UnionLastField {
-            stack: id,
+            stack,
             member,
-            offset,
+            offset: self.field_offset(header, field)?,
         })
     }
 
-    fn operation(&self, context: &Context, operation: &Operation, depth: usize) -> Load<Typed> {
+    fn operation(&self, operation: &Operation, depth: usize) -> Load<Typed> {
         let op = operation.op.as_str();
         match op {
-            "?" => return self.choice(context, operation, depth),
-            "access_field" => return self.access_field(context, operation, depth),
+            "?" => return self.choice(operation, depth),
+            "access_field" => return self.access_field(operation, depth),
             "access_union_header" => {
-                let union = as_union(context, self.left(context, operation, depth)?)?;
-                let offset = right_index(context, operation)?;
-                self.check_member(context, &union, offset)?;
+                let union = self.as_union(self.left(operation, depth)?)?;
+                let offset = self.right_index(operation)?;
+                self.check_member(&union, offset)?;
                 return Ok(Typed::Header(HeaderExpr::Member { union, offset }));
             }
             _ => {}
         }
         if let Some(comparison) = comparison(op) {
-            let left = self.left(context, operation, depth)?;
-            let right = self.right(context, operation, depth)?;
-            return compare(context, comparison, left, right);
+            let left = self.left(operation, depth)?;
+            let right = self.right(operation, depth)?;
+            return self.compare(comparison, left, right);
         }
         if let Some(arithmetic) = arithmetic(op) {
             // Unary plus and minus have no left operand.
             let left = if operation.left.is_none() && matches!(op, "+" | "-") {
                 Expr::Const(Int::ZERO)
             } else {
-                as_number(context, self.left(context, operation, depth)?)?
+                self.as_number(self.left(operation, depth)?)?
             };
-            let right = as_number(context, self.right(context, operation, depth)?)?;
+            let right = self.as_number(self.right(operation, depth)?)?;
             if let (
                 Arithmetic::TwoCompMod | Arithmetic::SaturateUnsigned | Arithmetic::SaturateSigned,
                 Expr::Const(bits),
             ) = (arithmetic, &right)
             {
                 let bits = u32::try_from(bits).unwrap_or(u32::MAX);
-                super::declarations::check_width(context, &format!("\"{op}\""), bits)?;
+                self.context.check_width(&format!("\"{op}\""), bits)?;
             }
             return Ok(Typed::Number(Expr::Arithmetic(
                 arithmetic,
@@ -225,101 +213,74 @@ impl Loader<'_> {
                 Box::new(right),
             )));
         }
-        self.other_operation(context, operation, depth)
+        self.other_operation(operation, depth)
     }
 
-    fn other_operation(
-        &self,
-        context: &Context,
-        operation: &Operation,
-        depth: usize,
-    ) -> Load<Typed> {
-        let left = || self.left(context, operation, depth);
-        let right = || self.right(context, operation, depth);
+    fn other_operation(&self, operation: &Operation, depth: usize) -> Load<Typed> {
+        let left = || self.left(operation, depth);
+        let right = || self.right(operation, depth);
+        let boxed = |typed: Load<Typed>| self.as_truth(typed?).map(Box::new);
         let truth = |expr| Ok(Typed::Bool(expr));
+        let number = |expr| Ok(Typed::Number(expr));
         match operation.op.as_str() {
-            "and" => truth(BoolExpr::And(
-                Box::new(as_truth(context, left()?)?),
-                Box::new(as_truth(context, right()?)?),
-            )),
-            "or" => truth(BoolExpr::Or(
-                Box::new(as_truth(context, left()?)?),
-                Box::new(as_truth(context, right()?)?),
-            )),
-            "not" => truth(BoolExpr::Not(Box::new(as_truth(context, right()?)?))),
-            "valid" => truth(BoolExpr::Valid(as_header(context, right()?)?)),
-            "valid_union" => truth(BoolExpr::ValidUnion(as_union(context, right()?)?)),
-            "d2b" => truth(BoolExpr::FromNumber(as_number(context, right()?)?)),
-            "b2d" => Ok(Typed::Number(Expr::FromBool(Box::new(as_truth(
-                context,
-                right()?,
-            )?)))),
-            "~" => Ok(Typed::Number(Expr::Complement(Box::new(as_number(
-                context,
-                right()?,
-            )?)))),
-            "last_stack_index" => Ok(Typed::Number(Expr::LastStackIndex(as_stack(
-                context,
-                right()?,
-            )?))),
-            "size_stack" => Ok(Typed::Number(Expr::StackSize(as_stack(context, right()?)?))),
+            "and" => truth(BoolExpr::And(boxed(left())?, boxed(right())?)),
+            "or" => truth(BoolExpr::Or(boxed(left())?, boxed(right())?)),
+            "not" => truth(BoolExpr::Not(boxed(right())?)),
+            "valid" => truth(BoolExpr::Valid(self.as_header(right()?)?)),
+            "valid_union" => truth(BoolExpr::ValidUnion(self.as_union(right()?)?)),
+            "d2b" => truth(BoolExpr::FromNumber(self.as_number(right()?)?)),
+            "b2d" => number(Expr::FromBool(boxed(right())?)),
+            "~" => number(Expr::Complement(Box::new(self.as_number(right()?)?))),
+            "last_stack_index" => number(Expr::LastStackIndex(self.as_stack(right()?)?)),
+            "size_stack" => number(Expr::StackSize(self.as_stack(right()?)?)),
             "dereference_stack" | "dereference_header_stack" | "dereference_union_stack" => {
-                let index = Box::new(as_number(context, right()?)?);
-                Ok(match as_stack(context, left()?)? {
+                let index = Box::new(self.as_number(right()?)?);
+                Ok(match self.as_stack(left()?)? {
                     AnyStack::Headers(stack) => Typed::Header(HeaderExpr::Element { stack, index }),
                     AnyStack::Unions(stack) => Typed::Union(UnionExpr::Element { stack, index }),
                 })
             }
-            other => context.fail(format!("unknown operation \"{other}\"")),
+            other => self.fail(format!("unknown operation \"{other}\"")),
         }
     }
 
-    fn choice(&self, context: &Context, operation: &Operation, depth: usize) -> Load<Typed> {
-        let condition = self.operand(context, "cond", operation.cond.as_ref(), depth)?;
-        let condition = Box::new(as_truth(context, condition)?);
-        let yes = self.left(context, operation, depth)?;
-        let no = self.right(context, operation, depth)?;
+    fn choice(&self, operation: &Operation, depth: usize) -> Load<Typed> {
+        let condition = self.operand("cond", operation.cond.as_ref(), depth)?;
+        let condition = Box::new(self.as_truth(condition)?);
+        let yes = self.left(operation, depth)?;
+        let no = self.right(operation, depth)?;
         if let (Typed::Bool(_), Typed::Bool(_)) = (&yes, &no) {
-            let (yes, no) = (
-                Box::new(as_truth(context, yes)?),
-                Box::new(as_truth(context, no)?),
-            );
+            let (yes, no) = (Box::new(self.as_truth(yes)?), Box::new(self.as_truth(no)?));
             return Ok(Typed::Bool(BoolExpr::Choose { condition, yes, no }));
         }
         let (yes, no) = (
-            Box::new(as_number(context, yes)?),
-            Box::new(as_number(context, no)?),
+            Box::new(self.as_number(yes)?),
+            Box::new(self.as_number(no)?),
         );
         Ok(Typed::Number(Expr::Choose { condition, yes, no }))
     }
 
-    fn access_field(&self, context: &Context, operation: &Operation, depth: usize) -> Load<Typed> {
-        let header = as_header(context, self.left(context, operation, depth)?)?;
-        let offset = right_index(context, operation)?;
-        let fields = &self.ir.headers[self.example_of(&header).index()].fields;
-        if offset >= fields.end - fields.start {
-            return context.fail(format!(
-                "field {offset} of a header with {} fields",
-                fields.end - fields.start
-            ));
+    fn access_field(&self, operation: &Operation, depth: usize) -> Load<Typed> {
+        let header = self.as_header(self.left(operation, depth)?)?;
+        let offset = self.right_index(operation)?;
+        let example = &self.loader.ir.headers[self.example_of(&header).index()];
+        let n_fields = example.fields.end - example.fields.start;
+        if offset >= n_fields {
+            return self.fail(format!("field {offset} of a header with {n_fields} fields"));
         }
-        if let HeaderExpr::Header(id) = header {
-            return Ok(Typed::Number(Expr::Field(
-                self.ir.headers[id.index()].field_at(offset),
-            )));
-        }
-        Ok(Typed::Number(Expr::Access {
-            header: Box::new(header),
-            offset,
+        Ok(Typed::Number(match header {
+            HeaderExpr::Header(_) => Expr::Field(example.field_at(offset)),
+            header => Expr::Access {
+                header: Box::new(header),
+                offset,
+            },
         }))
     }
 
-    fn check_member(&self, context: &Context, union: &UnionExpr, offset: u32) -> Load {
-        let members = self.ir.unions[self.example_union(union).index()]
-            .members
-            .len();
+    fn check_member(&self, union: &UnionExpr, offset: u32) -> Load {
+        let members = self.members_of(union).len();
         if offset as usize >= members {
-            return context.fail(format!("member {offset} of a union with {members} members"));
+            return self.fail(format!("member {offset} of a union with {members} members"));
         }
         Ok(())
     }
@@ -328,106 +289,129 @@ impl Loader<'_> {
     pub(super) fn example_of(&self, header: &HeaderExpr) -> HeaderId {
         match header {
             HeaderExpr::Header(id) => *id,
-            HeaderExpr::Element { stack, .. } => self.ir.stacks[stack.index()].elements[0],
-            HeaderExpr::Member { union, offset } => {
-                self.ir.unions[self.example_union(union).index()].members[*offset as usize]
+            HeaderExpr::Element { stack, .. } => self.loader.ir.stacks[stack.index()].elements[0],
+            HeaderExpr::Member { union, offset } => self.members_of(union)[*offset as usize],
+        }
+    }
+
+    /// The members of a union of the type that the expression gives.
+    pub(super) fn members_of(&self, union: &UnionExpr) -> &[HeaderId] {
+        let ir = &self.loader.ir;
+        let example = match union {
+            UnionExpr::Union(id) => *id,
+            UnionExpr::Element { stack, .. } => ir.union_stacks[stack.index()].elements[0],
+        };
+        &ir.unions[example.index()].members
+    }
+
+    fn left(&self, operation: &Operation, depth: usize) -> Load<Typed> {
+        self.operand("left", operation.left.as_ref(), depth)
+    }
+
+    fn right(&self, operation: &Operation, depth: usize) -> Load<Typed> {
+        self.operand("right", operation.right.as_ref(), depth)
+    }
+
+    fn operand(&self, which: &str, operand: Option<&Operand>, depth: usize) -> Load<Typed> {
+        match operand {
+            Some(Operand::Value(value)) => self.typed(value, depth),
+            Some(Operand::Index(index)) => self.fail(format!(
+                "operand \"{which}\": expected an object, found {index}"
+            )),
+            None => self.fail(format!("operand \"{which}\" is missing")),
+        }
+    }
+
+    fn right_index(&self, operation: &Operation) -> Load<u32> {
+        match operation.right {
+            Some(Operand::Index(index)) => Ok(index),
+            _ => {
+                let op = &operation.op;
+                self.fail(format!("\"{op}\": expected a position on the right"))
             }
         }
     }
 
-    pub(super) fn example_union(&self, union: &UnionExpr) -> UnionId {
-        match union {
-            UnionExpr::Union(id) => *id,
-            UnionExpr::Element { stack, .. } => self.ir.union_stacks[stack.index()].elements[0],
+    fn param(&self, index: u32) -> Load<Expr> {
+        let n_params = self.context.param_bits.len();
+        if index as usize >= n_params {
+            return self.fail(format!("parameter {index} of {n_params}"));
+        }
+        Ok(Expr::Param(index as usize))
+    }
+
+    pub(super) fn hex(&self, text: &str) -> Load<Int> {
+        let value = value::from_hex(text);
+        value.ok_or_else(|| self.error(format!("expected a hexadecimal number, found \"{text}\"")))
+    }
+
+    fn wrong<T>(&self, expected: &str, found: &Typed) -> Load<T> {
+        self.fail(format!("expected {expected}, found {}", found.kind()))
+    }
+
+    fn as_number(&self, typed: Typed) -> Load<Expr> {
+        match typed {
+            Typed::Number(expr) => Ok(expr),
+            Typed::Bool(expr) => Ok(Expr::FromBool(Box::new(expr))),
+            other => self.wrong("a number", &other),
         }
     }
 
-    fn left(&self, context: &Context, operation: &Operation, depth: usize) -> Load<Typed> {
-        self.operand(context, "left", operation.left.as_ref(), depth)
-    }
-
-    fn right(&self, context: &Context, operation: &Operation, depth: usize) -> Load<Typed> {
-        self.operand(context, "right", operation.right.as_ref(), depth)
-    }
-
-    fn operand(
-        &self,
-        context: &Context,
-        which: &str,
-        operand: Option<&Operand>,
-        depth: usize,
-    ) -> Load<Typed> {
-        match operand {
-            Some(Operand::Value(value)) => self.typed(context, value, depth),
-            Some(Operand::Index(index)) => context.fail(format!(
-                "operand \"{which}\": expected an object, found {index}"
-            )),
-            None => context.fail(format!("operand \"{which}\" is missing")),
+    fn as_truth(&self, typed: Typed) -> Load<BoolExpr> {
+        match typed {
+            Typed::Bool(expr) => Ok(expr),
+            Typed::Number(expr) => Ok(BoolExpr::FromNumber(expr)),
+            other => self.wrong("a truth value", &other),
         }
     }
-}
 
-fn right_index(context: &Context, operation: &Operation) -> Load<u32> {
-    match operation.right {
-        Some(Operand::Index(index)) => Ok(index),
-        _ => context.fail(format!(
-            "\"{}\": expected a position on the right",
-            operation.op
-        )),
+    fn as_header(&self, typed: Typed) -> Load<HeaderExpr> {
+        match typed {
+            Typed::Header(expr) => Ok(expr),
+            other => self.wrong("a header", &other),
+        }
     }
-}
 
-fn param(context: &Context, index: u32) -> Load<Expr> {
-    let n_params = context.param_bits.len();
-    if index as usize >= n_params {
-        return context.fail(format!("parameter {index} of {n_params}"));
+    fn as_union(&self, typed: Typed) -> Load<UnionExpr> {
+        match typed {
+            Typed::Union(expr) => Ok(expr),
+            other => self.wrong("a header union", &other),
+        }
     }
-    Ok(Expr::Param(index as usize))
-}
 
-pub(super) fn hex(context: &Context, text: &str) -> Load<Int> {
-    let value = value::from_hex(text);
-    value.ok_or_else(|| context.error(format!("expected a hexadecimal number, found \"{text}\"")))
-}
-
-fn wrong<T>(context: &Context, expected: &str, found: &Typed) -> Load<T> {
-    context.fail(format!("expected {expected}, found {}", found.kind()))
-}
-
-fn as_number(context: &Context, typed: Typed) -> Load<Expr> {
-    match typed {
-        Typed::Number(expr) => Ok(expr),
-        Typed::Bool(expr) => Ok(Expr::FromBool(Box::new(expr))),
-        other => wrong(context, "a number", &other),
+    fn as_stack(&self, typed: Typed) -> Load<AnyStack> {
+        match typed {
+            Typed::Stack(stack) => Ok(stack),
+            other => self.wrong("a stack", &other),
+        }
     }
-}
 
-fn as_truth(context: &Context, typed: Typed) -> Load<BoolExpr> {
-    match typed {
-        Typed::Bool(expr) => Ok(expr),
-        Typed::Number(expr) => Ok(BoolExpr::FromNumber(expr)),
-        other => wrong(context, "a truth value", &other),
-    }
-}
-
-fn as_header(context: &Context, typed: Typed) -> Load<HeaderExpr> {
-    match typed {
-        Typed::Header(expr) => Ok(expr),
-        other => wrong(context, "a header", &other),
-    }
-}
-
-fn as_union(context: &Context, typed: Typed) -> Load<UnionExpr> {
-    match typed {
-        Typed::Union(expr) => Ok(expr),
-        other => wrong(context, "a header union", &other),
-    }
-}
-
-fn as_stack(context: &Context, typed: Typed) -> Load<AnyStack> {
-    match typed {
-        Typed::Stack(stack) => Ok(stack),
-        other => wrong(context, "a stack", &other),
+    fn compare(&self, comparison: Comparison, left: Typed, right: Typed) -> Load<Typed> {
+        let same = match (left, right) {
+            (Typed::Number(left), Typed::Number(right)) => {
+                return Ok(Typed::Bool(BoolExpr::Compare(comparison, left, right)));
+            }
+            (Typed::Header(left), Typed::Header(right)) => BoolExpr::SameHeader(left, right),
+            (Typed::Union(left), Typed::Union(right)) => BoolExpr::SameUnion(left, right),
+            (Typed::Bool(left), right @ (Typed::Bool(_) | Typed::Number(_))) => {
+                BoolExpr::SameBool(Box::new(left), Box::new(self.as_truth(right)?))
+            }
+            (left @ Typed::Number(_), Typed::Bool(right)) => {
+                BoolExpr::SameBool(Box::new(self.as_truth(left)?), Box::new(right))
+            }
+            (left, right) => {
+                return self.fail(format!(
+                    "{} cannot be compared with {}",
+                    left.kind(),
+                    right.kind()
+                ));
+            }
+        };
+        match comparison {
+            Comparison::Equal => Ok(Typed::Bool(same)),
+            Comparison::NotEqual => Ok(Typed::Bool(BoolExpr::Not(Box::new(same)))),
+            other => self.fail(format!("{other:?} compares numbers only")),
+        }
     }
 }
 
@@ -460,32 +444,4 @@ fn arithmetic(op: &str) -> Option<Arithmetic> {
         "sat_cast" => Arithmetic::SaturateSigned,
         _ => return None,
     })
-}
-
-fn compare(context: &Context, comparison: Comparison, left: Typed, right: Typed) -> Load<Typed> {
-    let same = match (left, right) {
-        (Typed::Number(left), Typed::Number(right)) => {
-            return Ok(Typed::Bool(BoolExpr::Compare(comparison, left, right)));
-        }
-        (Typed::Header(left), Typed::Header(right)) => BoolExpr::SameHeader(left, right),
-        (Typed::Union(left), Typed::Union(right)) => BoolExpr::SameUnion(left, right),
-        (Typed::Bool(left), right @ (Typed::Bool(_) | Typed::Number(_))) => {
-            BoolExpr::SameBool(Box::new(left), Box::new(as_truth(context, right)?))
-        }
-        (left @ Typed::Number(_), Typed::Bool(right)) => {
-            BoolExpr::SameBool(Box::new(as_truth(context, left)?), Box::new(right))
-        }
-        (left, right) => {
-            return context.fail(format!(
-                "{} cannot be compared with {}",
-                left.kind(),
-                right.kind()
-            ));
-        }
-    };
-    match comparison {
-        Comparison::Equal => Ok(Typed::Bool(same)),
-        Comparison::NotEqual => Ok(Typed::Bool(BoolExpr::Not(Box::new(same)))),
-        other => context.fail(format!("{other:?} compares numbers only")),
-    }
 }

@@ -14,18 +14,14 @@ pub(super) fn resolve(
     fields: &[Field],
 ) -> Load<StandardMetadata> {
     let declared = |meaning| {
-        architecture
-            .metadata
-            .iter()
-            .find(|it| it.meaning == meaning)
+        let mut all = architecture.metadata.iter();
+        all.find(|it| it.meaning == meaning)
     };
     let named = |it: &Intrinsic| it.names.iter().find_map(|name| names.get(*name)).copied();
     let is_there = |meaning: &Meaning| declared(*meaning).and_then(named).is_some();
     for intrinsic in architecture.metadata {
-        check(
-            intrinsic,
-            named(intrinsic).map(|field| &fields[field.index()]),
-        )?;
+        let found = named(intrinsic).map(|field| &fields[field.index()]);
+        check(intrinsic, found)?;
     }
     let mut metadata = StandardMetadata::of(|meaning| {
         let intrinsic = declared(meaning)?;

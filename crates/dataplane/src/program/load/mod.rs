@@ -15,9 +15,13 @@ mod table;
 
 pub(crate) use arity::is_primitive;
 
-use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
-use std::rc::Rc;
+use std::{
+    borrow::Borrow,
+    cell::RefCell,
+    collections::{BTreeSet, HashMap},
+    hash::Hash,
+    rc::Rc,
+};
 
 use bmv2_json as json;
 
@@ -25,11 +29,10 @@ use super::{
     ActionId, ActionInfo, ActionProfileId, CounterId, LoadError, MeterId, PayloadSignature,
     RegisterId, TableInfo, ValueSetId,
     ir::{
-        CalculationId, CoreErrors, Deparser, DigestId, DirectMeter, FieldId, FieldListId, HeaderId,
-        Ir, Parser, StackId, UnionId, UnionStackId,
+        Architecture, CalculationId, CoreErrors, DigestId, DirectMeter, FieldId, FieldListId,
+        HeaderId, Ir, SourceLine, StackId, UnionId, UnionStackId,
     },
 };
-use crate::program::ir::{Architecture, SourceLine, StandardMetadata};
 
 type Load<T = ()> = Result<T, LoadError>;
 
@@ -59,15 +62,35 @@ impl Context {
         Err(self.error(message))
     }
 
+    /// A place inside of this one.
+    fn within(&self, part: &str) -> Self {
+        Self {
+            place: format!("{}: {part}", self.place),
+            param_bits: self.param_bits.clone(),
+        }
+    }
+
+    fn find_id<V: Copy>(&self, map: &HashMap<u32, V>, kind: &str, id: u32) -> Load<V> {
+        let meaning = map.get(&id).copied();
+        meaning.ok_or_else(|| self.error(format!("unknown {kind} id {id}")))
+    }
+
+    /// Gives a name or an id its meaning; it has none before.
+    fn declare<K: Hash + Eq, V>(&self, names: &mut HashMap<K, V>, name: K, meaning: V) -> Load {
+        match names.insert(name, meaning) {
+            Some(_) => self.fail("declared twice"),
+            None => Ok(()),
+        }
+    }
+
     /// A name's meaning, or a message that says what kind of thing is missing.
     fn find<K, V>(&self, map: &HashMap<K, V>, kind: &str, name: &str) -> Load<V>
     where
-        K: std::borrow::Borrow<str> + std::hash::Hash + Eq,
+        K: Borrow<str> + Hash + Eq,
         V: Copy,
     {
-        map.get(name)
-            .copied()
-            .ok_or_else(|| self.error(format!("unknown {kind} \"{name}\"")))
+        let meaning = map.get(name).copied();
+        meaning.ok_or_else(|| self.error(format!("unknown {kind} \"{name}\"")))
     }
 }
 
@@ -107,6 +130,36 @@ pub(super) struct Loader<'a> {
     payload_externs: (&'a [PayloadSignature], RefCell<Vec<PayloadSignature>>),
 }
 
+/// The loader at a place: what reads values there.
+#[derive(Clone, Copy)]
+struct At<'l, 'a> {
+    loader: &'l Loader<'a>,
+    context: &'l Context,
+}
+
+impl At<'_, '_> {
+    fn error(&self, message: impl Into<String>) -> LoadError {
+        self.context.error(message)
+    }
+
+    fn fail<T>(&self, message: impl Into<String>) -> Load<T> {
+        self.context.fail(message)
+    }
+
+    fn find<V: Copy>(&self, names: &HashMap<&str, V>, kind: &str, name: &str) -> Load<V> {
+        self.context.find(names, kind, name)
+    }
+}
+
+impl<'a> Loader<'a> {
+    fn at<'l>(&'l self, context: &'l Context) -> At<'l, 'a> {
+        At {
+            loader: self,
+            context,
+        }
+    }
+}
+
 /// The position as an id; a file with more than 2^32 objects of a kind cannot be.
 fn index_u32(index: usize) -> u32 {
     u32::try_from(index).expect("a program in memory has fewer than 2^32 of anything")
@@ -127,20 +180,21 @@ pub(super) fn load(
     externs: &[PayloadSignature],
 ) -> Load<(Ir, Vec<TableInfo>, Vec<ActionInfo>)> {
     if json.meta.version[0] != json::FORMAT_VERSION[0] {
+        let ([expected, _], [major, minor]) = (json::FORMAT_VERSION, json.meta.version);
         return Err(LoadError {
             place: "__meta__".into(),
-            message: format!(
-                "expected format version {}.x, found {}.{}",
-                json::FORMAT_VERSION[0],
-                json.meta.version[0],
-                json.meta.version[1]
-            ),
+            message: format!("expected format version {expected}.x, found {major}.{minor}"),
         });
     }
     let mut loader = Loader {
         json,
         names: Names::default(),
-        ir: empty_ir(architecture),
+        ir: Ir {
+            architecture,
+            errors: json.errors.clone(),
+            core_errors: core_errors(&json.errors),
+            ..Ir::default()
+        },
         tables: Vec::new(),
         actions: Vec::new(),
         operands: RefCell::default(),
@@ -149,7 +203,6 @@ pub(super) fn load(
     loader.header_types_and_instances()?;
     loader.stacks_and_unions()?;
     loader.standard_metadata()?;
-    loader.errors();
     loader.arrays()?;
     loader.meters()?;
     loader.value_sets()?;
@@ -170,41 +223,18 @@ pub(super) fn load(
     Ok((loader.ir, loader.tables, loader.actions))
 }
 
-fn empty_ir(architecture: &'static Architecture) -> Ir {
-    Ir {
-        architecture,
-        fields: Vec::new(),
-        headers: Vec::new(),
-        stacks: Vec::new(),
-        unions: Vec::new(),
-        union_stacks: Vec::new(),
-        metadata: StandardMetadata::default(),
-        errors: Vec::new(),
-        core_errors: CoreErrors {
-            no_error: 0,
-            packet_too_short: 1,
-            stack_out_of_bounds: 3,
-            header_too_short: 4,
-            parser_timeout: 5,
-            parser_invalid_argument: 6,
-        },
-        parser: Parser::default(),
-        deparser: Deparser::default(),
-        actions: Vec::new(),
-        table_nodes: Vec::new(),
-        table_inits: Vec::new(),
-        nodes: Vec::new(),
-        ingress: None,
-        egress: None,
-        calculations: Vec::new(),
-        checksums: Vec::new(),
-        field_lists: Vec::new(),
-        digests: Vec::new(),
-        registers: Vec::new(),
-        counters: Vec::new(),
-        meters: Vec::new(),
-        value_sets: Vec::new(),
-        action_profiles: Vec::new(),
-        payload_externs: Vec::new(),
+/// The numbers of the errors of core.p4.
+fn core_errors(errors: &[(String, u32)]) -> CoreErrors {
+    let code = |name: &str, otherwise: u32| {
+        let declared = errors.iter().find(|(other, _)| other == name);
+        declared.map_or(otherwise, |(_, code)| *code)
+    };
+    CoreErrors {
+        no_error: code("NoError", 0),
+        packet_too_short: code("PacketTooShort", 1),
+        stack_out_of_bounds: code("StackOutOfBounds", 3),
+        header_too_short: code("HeaderTooShort", 4),
+        parser_timeout: code("ParserTimeout", 5),
+        parser_invalid_argument: code("ParserInvalidArgument", 6),
     }
 }

@@ -4,39 +4,33 @@ use std::collections::HashMap;
 
 use bmv2_json::{self as json, ParserOpParameter, Value};
 
-use super::{Context, Load, Loader, index_u32};
+use super::{At, Context, Load, Loader, index_u32};
 use crate::{
     limits,
     program::ir::{
-        Expr, ExtractTarget, HeaderId, KeyPart, ParserOp, State, StateId, Transition,
-        TransitionCase,
+        Expr, ExtractTarget, KeyPart, ParserOp, State, StateId, Transition, TransitionCase,
     },
     value::{self, Int},
 };
 
 /// The object that the target uses: the one of this name, or the only one.
 fn pick<'j, T>(list: &'j [T], name: impl Fn(&T) -> &str, wanted: &str) -> Option<&'j T> {
-    list.iter()
-        .find(|object| name(object) == wanted)
-        .or(match list {
-            [only] => Some(only),
-            _ => None,
-        })
+    let named = list.iter().find(|object| name(object) == wanted);
+    named.or(match list {
+        [only] => Some(only),
+        _ => None,
+    })
 }
 
-impl<'a> Loader<'a> {
+impl Loader<'_> {
     pub(super) fn parser(&mut self) -> Load {
         let Some(parser) = pick(&self.json.parsers, |parser| &parser.name, "parser") else {
             return Context::new("parser", "parser").fail("not found");
         };
         let mut states: HashMap<&str, StateId> = HashMap::new();
         for (index, state) in parser.parse_states.iter().enumerate() {
-            if states
-                .insert(&state.name, StateId(index_u32(index)))
-                .is_some()
-            {
-                return Context::new("parser state", &state.name).fail("declared twice");
-            }
+            let context = Context::new("parser state", &state.name);
+            context.declare(&mut states, &state.name, StateId(index_u32(index)))?;
         }
         let context = Context::new("parser", &parser.name);
         if parser.parse_states.is_empty() {
@@ -44,9 +38,11 @@ impl<'a> Loader<'a> {
         }
         self.ir.parser.start = Some(context.find(&states, "state", &parser.init_state)?);
         for state in &parser.parse_states {
-            let state = self.state(state, &states)?;
+            let context = Context::new("parser state", &state.name);
+            let state = self.at(&context).state(state, &states)?;
             self.ir.parser.states.push(state);
         }
+        self.split_value_sets();
         Ok(())
     }
 
@@ -56,7 +52,7 @@ impl<'a> Loader<'a> {
             return Context::new("deparser", "deparser").fail("not found");
         };
         let context = Context::new("deparser", &deparser.name);
-        self.ir.deparser.primitives = self.primitives(&context, &deparser.primitives)?;
+        self.ir.deparser.primitives = self.at(&context).primitives(&deparser.primitives)?;
         for name in &deparser.order {
             let header = context.find(&self.names.headers, "header", name)?;
             self.ir.deparser.order.push(header);
@@ -64,33 +60,40 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    fn state(
-        &mut self,
-        state: &'a json::ParseState,
-        states: &HashMap<&str, StateId>,
-    ) -> Load<State> {
-        let context = Context::new("parser state", &state.name);
-        let mut ops = Vec::new();
-        for (position, op) in state.parser_ops.iter().enumerate() {
-            let place = format!("{}: operation {position} \"{}\"", context.place, op.op);
-            let context = Context {
-                place,
-                ..Context::default()
-            };
-            ops.push(self.parser_op(&context, op)?);
+    /// A set's values are one number in the JSON; the keys that are matched with it say of what parts.
+    fn split_value_sets(&mut self) {
+        for state in &self.ir.parser.states {
+            for transition in &state.transitions {
+                if let TransitionCase::ValueSet { set, .. } = &transition.case {
+                    let declared = &mut self.ir.value_sets[set.index()];
+                    if declared.parts.len() == 1 {
+                        declared.parts = state.key.iter().map(KeyPart::bits).collect();
+                    }
+                }
+            }
         }
-        let mut key = Vec::new();
-        for part in &state.transition_key {
-            key.push(self.key_part(&context, part)?);
-        }
+    }
+}
+
+impl At<'_, '_> {
+    fn state(&self, state: &json::ParseState, states: &HashMap<&str, StateId>) -> Load<State> {
+        let ops = state.parser_ops.iter().enumerate();
+        let ops = ops.map(|(position, op)| {
+            let place = format!("operation {position} \"{}\"", op.op);
+            let context = self.context.within(&place);
+            self.loader.at(&context).parser_op(op)
+        });
+        let ops = ops.collect::<Load<_>>()?;
+        let key = state.transition_key.iter();
+        let key = key.map(|part| self.key_part(part));
+        let key = key.collect::<Load<Vec<_>>>()?;
         let mut transitions = Vec::new();
         let mut default = None;
         for transition in &state.transitions {
-            let next = match &transition.next_state {
-                Some(name) => Some(context.find(states, "next state", name)?),
-                None => None,
-            };
-            match self.transition_case(&context, transition, &key)? {
+            let next = transition.next_state.as_ref();
+            let next = next.map(|name| self.find(states, "next state", name));
+            let next = next.transpose()?;
+            match self.transition_case(transition, &key)? {
                 Some(case) => transitions.push(Transition { case, next }),
                 None => default = next,
             }
@@ -104,133 +107,115 @@ impl<'a> Loader<'a> {
         })
     }
 
-    fn parser_op(&self, context: &Context, op: &json::ParserOp) -> Load<ParserOp> {
+    fn parser_op(&self, op: &json::ParserOp) -> Load<ParserOp> {
         let expected = match op.op.as_str() {
             "extract" | "shift" | "advance" | "primitive" => 1,
             "extract_VL" | "set" | "verify" => 2,
-            _ => return context.fail("unknown parser operation"),
+            _ => return self.fail("unknown parser operation"),
         };
-        if op.parameters.len() != expected {
-            return context.fail(format!(
-                "expected {expected} parameters, found {}",
-                op.parameters.len()
-            ));
+        let found = op.parameters.len();
+        if found != expected {
+            return self.fail(format!("expected {expected} parameters, found {found}"));
         }
         let value = |index: usize| match &op.parameters[index] {
             ParserOpParameter::Value(value) => Ok(value),
-            other => context.fail(format!("expected an operand, found {other:?}")),
+            other => self.fail(format!("expected an operand, found {other:?}")),
         };
         Ok(match op.op.as_str() {
             "extract" => {
-                let target = self.extract_target(context, value(0)?)?;
-                if self.example_header(&target).1 {
-                    return context.fail("the header has a varbit field, expected \"extract_VL\"");
+                let target = self.extract_target(value(0)?)?;
+                if self.is_variable(&target) {
+                    return self.fail("the header has a varbit field, expected \"extract_VL\"");
                 }
                 ParserOp::Extract(target)
             }
             "extract_VL" => {
-                let target = self.extract_target(context, value(0)?)?;
-                if !self.example_header(&target).1 {
-                    return context.fail("the header has no varbit field, expected \"extract\"");
+                let target = self.extract_target(value(0)?)?;
+                if !self.is_variable(&target) {
+                    return self.fail("the header has no varbit field, expected \"extract\"");
                 }
                 ParserOp::ExtractVariable {
                     target,
-                    bits: self.number(context, value(1)?)?,
+                    bits: self.number(value(1)?)?,
                 }
             }
-            "set" => self.set(context, value(0)?, value(1)?)?,
+            "set" => self.set(value(0)?, value(1)?)?,
             "verify" => ParserOp::Verify {
-                condition: self.truth(context, value(0)?)?,
+                condition: self.truth(value(0)?)?,
                 error: match &op.parameters[1] {
                     ParserOpParameter::Number(code) => Expr::Const(Int::from(*code)),
-                    _ => self.number(context, value(1)?)?,
+                    _ => self.number(value(1)?)?,
                 },
             },
             "shift" => match &op.parameters[0] {
                 ParserOpParameter::Number(bytes) => ParserOp::Advance {
                     bits: Expr::Const(Int::from(*bytes) * Int::from(8)),
                 },
-                other => return context.fail(format!("expected bytes, found {other:?}")),
+                other => return self.fail(format!("expected bytes, found {other:?}")),
             },
             "advance" => ParserOp::Advance {
-                bits: self.number(context, value(0)?)?,
+                bits: self.number(value(0)?)?,
             },
             _ => match &op.parameters[0] {
                 ParserOpParameter::Primitive(primitive) => {
                     let one = std::slice::from_ref(primitive);
-                    let mut loaded = self.primitives(context, one)?;
-                    let primitive = loaded
-                        .pop()
-                        .ok_or_else(|| context.error("expected a primitive"))?;
-                    ParserOp::Primitive(primitive)
+                    let loaded = self.primitives(one)?.pop();
+                    let loaded = loaded.ok_or_else(|| self.error("expected a primitive"));
+                    ParserOp::Primitive(loaded?)
                 }
-                other => return context.fail(format!("expected a primitive, found {other:?}")),
+                other => return self.fail(format!("expected a primitive, found {other:?}")),
             },
         })
     }
 
-    fn set(&self, context: &Context, to: &Value, from: &Value) -> Load<ParserOp> {
-        let to = self.place(context, to)?;
-        if let Value::Lookahead((offset, bits)) = from {
-            check_lookahead(context, *offset, *bits)?;
-            return Ok(ParserOp::SetLookahead {
-                to,
-                offset: *offset,
-                bits: *bits,
-            });
+    fn set(&self, to: &Value, from: &Value) -> Load<ParserOp> {
+        let to = self.place(to)?;
+        if let Value::Lookahead((offset, bits)) = *from {
+            self.check_lookahead(offset, bits)?;
+            return Ok(ParserOp::SetLookahead { to, offset, bits });
         }
         Ok(ParserOp::Set {
             to,
-            from: self.number(context, from)?,
+            from: self.number(from)?,
         })
     }
 
-    fn extract_target(&self, context: &Context, value: &Value) -> Load<ExtractTarget> {
+    fn extract_target(&self, value: &Value) -> Load<ExtractTarget> {
         Ok(match value {
-            Value::Regular(name) => {
-                ExtractTarget::Header(context.find(&self.names.headers, "header", name)?)
-            }
-            Value::Stack(name) => {
-                ExtractTarget::Stack(context.find(&self.names.stacks, "header stack", name)?)
-            }
+            Value::Regular(name) => ExtractTarget::Header(self.header(name)?),
+            Value::Stack(name) => ExtractTarget::Stack(self.header_stack(name)?),
             Value::UnionStack((name, member)) => {
-                let stack = context.find(&self.names.union_stacks, "header union stack", name)?;
-                let union = self.ir.union_stacks[stack.index()].elements[0];
-                let member = self.member_offset(context, union, member)?;
+                let stack = self.union_stack(name)?;
+                let union = self.loader.ir.union_stacks[stack.index()].elements[0];
+                let member = self.member_offset(union, member)?;
                 ExtractTarget::UnionStack { stack, member }
             }
-            other => return context.fail(format!("cannot extract into {other:?}")),
+            other => return self.fail(format!("cannot extract into {other:?}")),
         })
     }
 
-    /// A header of the extracted type, and whether it has a varbit field.
-    fn example_header(&self, target: &ExtractTarget) -> (HeaderId, bool) {
+    /// Whether the extracted header has a varbit field.
+    fn is_variable(&self, target: &ExtractTarget) -> bool {
+        let ir = &self.loader.ir;
         let header = match target {
             ExtractTarget::Header(header) => *header,
-            ExtractTarget::Stack(stack) => self.ir.stacks[stack.index()].elements[0],
+            ExtractTarget::Stack(stack) => ir.stacks[stack.index()].elements[0],
             ExtractTarget::UnionStack { stack, member } => {
-                let union = self.ir.union_stacks[stack.index()].elements[0];
-                self.ir.unions[union.index()].members[*member as usize]
+                let union = ir.union_stacks[stack.index()].elements[0];
+                ir.unions[union.index()].members[*member as usize]
             }
         };
-        (
-            header,
-            self.ir.headers[header.index()].variable_field.is_some(),
-        )
+        ir.headers[header.index()].variable_field.is_some()
     }
 
-    fn key_part(&self, context: &Context, value: &Value) -> Load<KeyPart> {
-        if let Value::Lookahead((offset, bits)) = value {
-            check_lookahead(context, *offset, *bits)?;
-            return Ok(KeyPart::Lookahead {
-                offset: *offset,
-                bits: *bits,
-            });
+    fn key_part(&self, value: &Value) -> Load<KeyPart> {
+        if let Value::Lookahead((offset, bits)) = *value {
+            self.check_lookahead(offset, bits)?;
+            return Ok(KeyPart::Lookahead { offset, bits });
         }
-        let expr = self.number(context, value)?;
-        let bits = self
-            .bits_of(&expr)
-            .ok_or_else(|| context.error(format!("transition key: unsupported {value:?}")))?;
+        let expr = self.number(value)?;
+        let bits = self.loader.bits_of(&expr);
+        let error = || self.error(format!("transition key: unsupported {value:?}"));
         let name = match value {
             Value::Field((header, field)) | Value::StackField((header, field)) => {
                 format!("{header}.{field}")
@@ -241,113 +226,92 @@ impl<'a> Loader<'a> {
         Ok(KeyPart::Value {
             name,
             value: expr,
-            bits,
+            bits: bits.ok_or_else(error)?,
         })
     }
 
     fn value_set_case(
-        &mut self,
-        context: &Context,
+        &self,
         name: &str,
         mask: Option<&str>,
         key: &[KeyPart],
     ) -> Load<TransitionCase> {
-        let set = context.find(&self.names.value_sets, "parser value set", name)?;
-        let declared = &mut self.ir.value_sets[set.index()];
-        let parts: Vec<u32> = key.iter().map(KeyPart::bits).collect();
-        let bits = |parts: &[u32]| parts.iter().map(|bits| u64::from(*bits)).sum::<u64>();
-        let (expected, found) = (bits(&declared.parts), bits(&parts));
+        let sets = &self.loader.names.value_sets;
+        let set = self.find(sets, "parser value set", name)?;
+        let declared = self.loader.ir.value_sets[set.index()].parts.iter();
+        let expected: u64 = declared.map(|bits| u64::from(*bits)).sum();
+        let found: u64 = key.iter().map(|part| u64::from(part.bits())).sum();
         if expected != found {
-            return context.fail(format!(
+            return self.fail(format!(
                 "the values of set \"{name}\" have {expected} bits, the key has {found}"
             ));
         }
-        // What a member is matched with, one field a part, is what the first `select` looks at.
-        if declared.parts.len() == 1 {
-            declared.parts = parts;
-        }
-        let mask = match mask {
-            Some(mask) => {
-                let masks = split_key(context, mask, key)?;
-                let joined = key
-                    .iter()
-                    .zip(masks)
-                    .fold(Int::ZERO, |joined, (part, mask)| {
-                        (joined << part.bits() as usize) | (mask & value::ones(part.bits()))
-                    });
-                Some(joined)
-            }
-            None => None,
+        let joined = |masks| {
+            let parts = key.iter().map(KeyPart::bits).zip::<Vec<Int>>(masks);
+            parts.fold(Int::ZERO, |joined, (bits, mask)| {
+                (joined << bits as usize) | (mask & value::ones(bits))
+            })
         };
+        let masks = mask.map(|mask| self.split_key(mask, key)).transpose()?;
+        let mask = masks.map(joined);
         Ok(TransitionCase::ValueSet { set, mask })
     }
 
     /// The case of an arrow; none for the default.
     fn transition_case(
-        &mut self,
-        context: &Context,
+        &self,
         transition: &json::Transition,
         key: &[KeyPart],
     ) -> Load<Option<TransitionCase>> {
         let kind = transition.kind.as_deref().unwrap_or("hexstr");
-        match (kind, transition.value.as_deref()) {
-            ("default", _) | ("hexstr", None | Some("default")) => Ok(None),
+        let mask = transition.mask.as_deref();
+        Ok(match (kind, transition.value.as_deref()) {
+            ("default", _) | ("hexstr", None | Some("default")) => None,
             ("hexstr", Some(text)) => {
-                let values = split_key(context, text, key)?;
-                let masks = match &transition.mask {
-                    Some(text) => split_key(context, text, key)?
-                        .into_iter()
-                        .map(Some)
-                        .collect(),
-                    None => vec![None; key.len()],
-                };
+                let values = self.split_key(text, key)?;
+                let masks = mask.map(|text| self.split_key(text, key)).transpose()?;
                 // A value is compared under its mask, so bits outside of it do not count.
-                let values = values
-                    .into_iter()
-                    .zip(masks)
-                    .map(|(value, mask): (Int, Option<Int>)| match mask {
-                        Some(mask) => (value & &mask, Some(mask)),
-                        None => (value, None),
-                    })
-                    .collect();
-                Ok(Some(TransitionCase::Values(values)))
+                Some(TransitionCase::Values(match masks {
+                    Some(masks) => {
+                        let pairs = values.into_iter().zip(masks);
+                        pairs
+                            .map(|(value, mask)| (value & &mask, Some(mask)))
+                            .collect()
+                    }
+                    None => values.into_iter().map(|value| (value, None)).collect(),
+                }))
             }
-            ("parse_vset", Some(name)) => self
-                .value_set_case(context, name, transition.mask.as_deref(), key)
-                .map(Some),
-            (kind, _) => context.fail(format!("unknown kind of transition \"{kind}\"")),
+            ("parse_vset", Some(name)) => Some(self.value_set_case(name, mask, key)?),
+            (kind, _) => return self.fail(format!("unknown kind of transition \"{kind}\"")),
+        })
+    }
+
+    fn check_lookahead(&self, offset: u32, bits: u32) -> Load {
+        self.context.check_width("lookahead", bits)?;
+        if offset > limits::FIELD_BITS_MAX {
+            return self.fail(format!("lookahead at bit {offset} is beyond any frame"));
         }
+        Ok(())
     }
-}
 
-fn check_lookahead(context: &Context, offset: u32, bits: u32) -> Load {
-    super::declarations::check_width(context, "lookahead", bits)?;
-    if offset > limits::FIELD_BITS_MAX {
-        return context.fail(format!("lookahead at bit {offset} is beyond any frame"));
+    /// Cuts a transition's value into the key's parts, each of which is padded to whole bytes.
+    fn split_key(&self, text: &str, key: &[KeyPart]) -> Load<Vec<Int>> {
+        let mut rest = self.hex(text)?;
+        let padded = |part: &KeyPart| part.bits().div_ceil(8) * 8;
+        let bits: u64 = key.iter().map(|part| u64::from(padded(part))).sum();
+        let bits = u32::try_from(bits).unwrap_or(u32::MAX);
+        if !value::fits(&rest, bits) {
+            return self.fail(format!(
+                "transition: {text} does not fit the {bits} bits of the key"
+            ));
+        }
+        let parts = key.iter().rev().map(|part| {
+            let value = &rest & value::ones(padded(part));
+            rest >>= padded(part) as usize;
+            value
+        });
+        let mut parts: Vec<Int> = parts.collect();
+        parts.reverse();
+        Ok(parts)
     }
-    Ok(())
-}
-
-/// Cuts a transition's value into the key's parts, each of which is padded to whole bytes.
-fn split_key(context: &Context, text: &str, key: &[KeyPart]) -> Load<Vec<Int>> {
-    let whole = super::expression::hex(context, text)?;
-    let bits: u64 = key
-        .iter()
-        .map(|part| u64::from(part.bits().div_ceil(8)) * 8)
-        .sum();
-    let bits = u32::try_from(bits).unwrap_or(u32::MAX);
-    if !value::fits(&whole, bits) {
-        return context.fail(format!(
-            "transition: {text} does not fit the {bits} bits of the key"
-        ));
-    }
-    let mut parts = Vec::new();
-    let mut rest = whole;
-    for part in key.iter().rev() {
-        let padded = part.bits().div_ceil(8) * 8;
-        parts.push(&rest & value::ones(padded));
-        rest >>= padded as usize;
-    }
-    parts.reverse();
-    Ok(parts)
 }

@@ -5,10 +5,10 @@ use std::ops::Range;
 use crate::{
     ControlErrorKind, Controlled, CounterId, CounterValue, CrcParameters, RegisterId,
     engine::Change,
-    match_action,
-    program::ir::CalculationId,
+    invalid, match_action, missing,
+    program::ir::{CalculationId, RegisterArray},
     refuse,
-    switch::{Switch, control::beyond},
+    switch::{Switch, control::place},
     value,
 };
 
@@ -20,19 +20,8 @@ impl Switch {
     /// `NotFound` for the array, `OutOfRange` for the index.
     pub fn counter_cell(&self, counter: CounterId, index: u64) -> Controlled<CounterValue> {
         let cells = self.loaded()?.externs.counters.cells(counter);
-        let Some(cells) = cells else {
-            return refuse(
-                ControlErrorKind::NotFound,
-                format!("no counter {}", counter.index()),
-            );
-        };
-        match usize::try_from(index)
-            .ok()
-            .and_then(|index| cells.get(index))
-        {
-            Some(cell) => Ok(*cell),
-            None => beyond("counter", index, cells.len()),
-        }
+        let cells = cells.ok_or_else(|| missing("counter", counter.index()))?;
+        Ok(cells[place("counter", index, cells.len())?])
     }
 
     /// Writes a cell of a counter array.
@@ -79,19 +68,11 @@ impl Switch {
     /// `NotFound` for the array, `OutOfRange` for the index.
     pub fn register_cell(&self, register: RegisterId, index: u64) -> Controlled<Vec<u8>> {
         let registers = &self.loaded()?.externs.registers;
-        let Some((cells, bits)) = registers.shape(register) else {
-            return refuse(
-                ControlErrorKind::NotFound,
-                format!("no register {}", register.index()),
-            );
-        };
-        let cell = usize::try_from(index)
-            .ok()
-            .and_then(|i| registers.get(register, i));
-        match cell {
-            Some(cell) => Ok(value::to_canonical_bytes(&cell, bits)),
-            None => beyond("register", index, cells),
-        }
+        let declared = self.declared_register(register);
+        let declared = declared.ok_or_else(|| missing("register", register.index()))?;
+        let place = place("register", index, declared.cells)?;
+        let cell = registers.get(register, place).unwrap_or_default();
+        Ok(value::to_canonical_bytes(&cell, declared.bits))
     }
 
     /// Writes a cell of a register array.
@@ -131,14 +112,19 @@ impl Switch {
 
     /// Cells of a register array; 0 where there is none.
     pub fn register_size(&self, register: RegisterId) -> u64 {
-        let shape = self.model.state.externs.registers.shape(register);
-        shape.map_or(0, |(cells, _)| cells as u64)
+        let register = self.declared_register(register);
+        register.map_or(0, |register| register.cells as u64)
     }
 
     /// Bits of a cell of a register array; 0 where there is none.
     pub fn register_width_bits(&self, register: RegisterId) -> u32 {
-        let shape = self.model.state.externs.registers.shape(register);
-        shape.map_or(0, |(_, bits)| bits)
+        let register = self.declared_register(register);
+        register.map_or(0, |register| register.bits)
+    }
+
+    fn declared_register(&self, register: RegisterId) -> Option<&RegisterArray> {
+        let declared = &self.model.state.program.ir.registers;
+        declared.get(register.index())
     }
 
     /// Chooses the parameters of a hash whose algorithm is a custom CRC.
@@ -162,27 +148,15 @@ impl Switch {
             let message = format!("calculation \"{calculation}\" is no custom CRC");
             return refuse(ControlErrorKind::FailedPrecondition, message);
         };
-        let CrcParameters {
-            polynomial,
-            initial,
-            xor_out,
-            ..
-        } = parameters;
-        if bits < u64::BITS
-            && [polynomial, initial, xor_out]
-                .iter()
-                .any(|it| it >> bits != 0)
-        {
-            let message =
-                format!("calculation \"{calculation}\": a parameter does not fit {bits} bits");
-            return refuse(ControlErrorKind::InvalidArgument, message);
+        let set_bits = parameters.polynomial | parameters.initial | parameters.xor_out;
+        if bits < u64::BITS && set_bits >> bits != 0 {
+            let found = format!("a parameter does not fit {bits} bits");
+            return invalid(format!("calculation \"{calculation}\": {found}"));
         }
-        let id = CalculationId(
-            u32::try_from(position).expect("a program has fewer than 2^32 calculations"),
-        );
+        let id = u32::try_from(position).expect("a program has fewer than 2^32 calculations");
+        let id = CalculationId(id);
         loaded.externs.crcs.set(id, bits, parameters);
-        self.tell(&Change::Calculation(id));
-        Ok(())
+        self.done(&Change::Calculation(id))
     }
 }
 

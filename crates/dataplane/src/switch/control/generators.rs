@@ -1,8 +1,8 @@
 //! Packet generators. They need no program.
 
 use crate::{
-    ControlErrorKind, Controlled, GeneratorChange, GeneratorConfig, GeneratorStatus, limits,
-    refuse,
+    ControlErrorKind, Controlled, GeneratorChange, GeneratorConfig, GeneratorStatus, invalid,
+    limits, refuse,
     switch::{Switch, generator::Generator},
 };
 
@@ -71,10 +71,7 @@ fn not_found<T>(id: u32) -> Controlled<T> {
 
 /// What a generator can be.
 fn expect_possible(id: u32, config: &GeneratorConfig) -> Controlled {
-    let wrong = |message: String| {
-        let message = format!("generator {id}: {message}");
-        refuse(ControlErrorKind::InvalidArgument, message)
-    };
+    let wrong = |message: String| invalid(format!("generator {id}: {message}"));
     let GeneratorConfig {
         name,
         port,

@@ -1,29 +1,23 @@
 //! Meter arrays and direct meters.
 
 use crate::{
-    ControlErrorKind, Controlled, MatchField, MeterConfig, MeterId, TableId,
+    Controlled, MatchField, MeterConfig, MeterId, TableId,
     engine::{Change, TableChange},
     externs::meter::Meter,
-    refuse,
+    missing,
+    program::ir::MeterArray,
     switch::{
         Switch,
-        control::{beyond, tables::check_meter},
+        control::{place, tables::check_meter},
     },
 };
 
 /// Each call is atomic and takes effect between two passes.
 impl Switch {
-    fn meter_cells(&self, meter: MeterId, index: u64) -> Controlled<usize> {
-        let Some(cells) = self.loaded()?.externs.meters.cells(meter) else {
-            return refuse(
-                ControlErrorKind::NotFound,
-                format!("no meter {}", meter.index()),
-            );
-        };
-        match usize::try_from(index).ok().filter(|index| *index < cells) {
-            Some(index) => Ok(index),
-            None => beyond("meter", index, cells),
-        }
+    fn declared_meter(&self, meter: MeterId) -> Controlled<&MeterArray> {
+        let meters = &self.loaded()?.program.ir.meters;
+        let declared = meters.get(meter.index());
+        declared.ok_or_else(|| missing("meter", meter.index()))
     }
 
     /// The rates of a cell of a meter array; none is green.
@@ -31,7 +25,7 @@ impl Switch {
     /// # Errors
     /// `NotFound` for the array, `OutOfRange` for the index.
     pub fn meter_cell(&self, meter: MeterId, index: u64) -> Controlled<Option<MeterConfig>> {
-        let index = self.meter_cells(meter, index)?;
+        let index = place("meter", index, self.declared_meter(meter)?.cells)?;
         Ok(self.loaded()?.externs.meters.get(meter, index))
     }
 
@@ -46,20 +40,19 @@ impl Switch {
         index: u64,
         config: Option<MeterConfig>,
     ) -> Controlled {
-        let index = self.meter_cells(meter, index)?;
-        let meters = &mut self.loaded_mut()?.externs.meters;
-        if let (Some(kind), Some(config)) = (meters.kind(meter), &config) {
-            check_meter("meter", kind, config)?;
+        let declared = self.declared_meter(meter)?;
+        let index = place("meter", index, declared.cells)?;
+        if let Some(config) = &config {
+            check_meter("meter", declared.kind, config)?;
         }
-        meters.set(meter, index, config);
-        self.tell(&Change::Meter(meter, index));
-        Ok(())
+        self.model.state.externs.meters.set(meter, index, config);
+        self.done(&Change::Meter(meter, index))
     }
 
     /// Cells of a meter array; 0 where there is none.
     pub fn meter_size(&self, meter: MeterId) -> u64 {
-        let cells = self.model.state.externs.meters.cells(meter);
-        cells.map_or(0, |cells| cells as u64)
+        let declared = self.declared_meter(meter);
+        declared.map_or(0, |meter| meter.cells as u64)
     }
 
     /// The rates of an entry's meter; none is green.
@@ -99,6 +92,6 @@ impl Switch {
         if let Some(meter) = target.table.meter_mut(entry) {
             *meter = config.map(|config| Box::new(Meter::new(config)));
         }
-        self.tell_table(table, TableChange::Modified(entry))
+        self.done(&Change::Table(table, TableChange::Modified(entry)))
     }
 }

@@ -9,29 +9,23 @@ mod traffic;
 mod value_sets;
 
 use crate::{
-    ControlError, ControlErrorKind, Controlled, TableId,
-    engine::{Change, State, TableChange},
+    ControlErrorKind, Controlled,
+    engine::{Change, State},
     refuse,
     switch::Switch,
 };
-
-fn no_program() -> ControlError {
-    ControlError::new(ControlErrorKind::FailedPrecondition, "no program is loaded")
-}
 
 impl Switch {
     fn loaded(&self) -> Controlled<&State> {
         match self.engine {
             Some(_) => Ok(&self.model.state),
-            None => Err(no_program()),
+            None => refuse(ControlErrorKind::FailedPrecondition, "no program is loaded"),
         }
     }
 
     fn loaded_mut(&mut self) -> Controlled<&mut State> {
-        match self.engine {
-            Some(_) => Ok(&mut self.model.state),
-            None => Err(no_program()),
-        }
+        self.loaded()?;
+        Ok(&mut self.model.state)
     }
 
     /// Tells whoever has derived something from it what a control call has changed.
@@ -42,13 +36,20 @@ impl Switch {
         self.tell_offload(change);
     }
 
-    fn tell_table(&mut self, table: TableId, change: TableChange<'_>) -> Controlled {
-        self.tell(&Change::Table(table, change));
+    /// Tells of a change, the last of what a call does.
+    fn done(&mut self, change: &Change<'_>) -> Controlled {
+        self.tell(change);
         Ok(())
     }
 }
 
-fn beyond<T>(what: &str, index: u64, cells: usize) -> Controlled<T> {
-    let message = format!("{what}: index {index} of {cells} cells");
-    refuse(ControlErrorKind::OutOfRange, message)
+/// The place of an index in an array.
+fn place(what: &str, index: u64, cells: usize) -> Controlled<usize> {
+    match usize::try_from(index) {
+        Ok(place) if place < cells => Ok(place),
+        _ => {
+            let message = format!("{what}: index {index} of {cells} cells");
+            refuse(ControlErrorKind::OutOfRange, message)
+        }
+    }
 }

@@ -2,48 +2,27 @@
 
 use crate::{
     ActionCall, ActionProfileId, ControlErrorKind, Controlled, ProfileGroup, ProfileMember,
-    engine::{Change, State},
+    engine::Change,
+    invalid,
     match_action::{self, Call, Profile},
-    program::ActionProfileInfo,
-    refuse,
+    missing, refuse,
     switch::Switch,
 };
 
-/// An action profile with what is known of it.
-struct Target<'a> {
-    info: &'a ActionProfileInfo,
-    profile: &'a mut Profile,
-}
-
-impl Target<'_> {
-    fn with_groups(&self) -> Controlled {
-        if self.info.has_selector {
-            return Ok(());
-        }
-        let message = format!("action profile \"{}\" has no groups", self.info.name);
-        refuse(ControlErrorKind::FailedPrecondition, message)
-    }
-}
-
 /// Each call is atomic and takes effect between two passes.
 impl Switch {
-    fn profile_target(&mut self, id: ActionProfileId) -> Controlled<Target<'_>> {
-        let State {
-            program, tables, ..
-        } = self.loaded_mut()?;
-        let info = program.action_profiles.get(id.index());
-        match (info, tables.profile_mut(id)) {
-            (Some(info), Some(profile)) => Ok(Target { info, profile }),
-            _ => refuse(
-                ControlErrorKind::NotFound,
-                format!("no action profile {}", id.index()),
-            ),
-        }
+    fn profile_mut(&mut self, id: ActionProfileId) -> Controlled<&mut Profile> {
+        let profile = self.loaded_mut()?.tables.profiles.get_mut(id.index());
+        profile.ok_or_else(|| missing("action profile", id.index()))
     }
 
-    fn tell_profile(&mut self, profile: ActionProfileId) -> Controlled {
-        self.tell(&Change::Profile(profile));
-        Ok(())
+    fn profile_with_groups(&mut self, id: ActionProfileId) -> Controlled<&mut Profile> {
+        let info = self.loaded()?.program.action_profile_info(id);
+        if let Some(info) = info.filter(|info| !info.has_selector) {
+            let message = format!("action profile \"{}\" has no groups", info.name);
+            return refuse(ControlErrorKind::FailedPrecondition, message);
+        }
+        self.profile_mut(id)
     }
 
     /// An action that some table of the profile has.
@@ -52,21 +31,14 @@ impl Switch {
         let tables = program.tables.iter();
         let mut tables = tables.filter(|table| table.action_profile == Some(id));
         let table = tables.find(|table| table.actions.contains(&call.action));
-        match (table, program.action_profiles.get(id.index())) {
-            (Some(table), _) => match_action::to_call(table, &program.actions, call),
-            (None, Some(info)) => {
-                let message = format!(
-                    "action profile \"{}\": action {} is in none of its tables",
-                    info.name,
-                    call.action.index()
-                );
-                refuse(ControlErrorKind::InvalidArgument, message)
-            }
-            (None, None) => refuse(
-                ControlErrorKind::NotFound,
-                format!("no action profile {}", id.index()),
-            ),
+        if let Some(table) = table {
+            return match_action::to_call(table, &program.actions, call);
         }
+        let info = program.action_profile_info(id);
+        let info = info.ok_or_else(|| missing("action profile", id.index()))?;
+        let (name, action) = (&info.name, call.action.index());
+        let found = format!("action {action} is in none of its tables");
+        invalid(format!("action profile \"{name}\": {found}"))
     }
 
     /// Adds a member.
@@ -76,9 +48,8 @@ impl Switch {
     /// fit, `AlreadyExists`, `ResourceExhausted`, `NotFound` for the profile.
     pub fn insert_member(&mut self, profile: ActionProfileId, member: ProfileMember) -> Controlled {
         let call = self.profile_call(profile, &member.action)?;
-        let target = self.profile_target(profile)?;
-        target.profile.insert_member(member.id, call)?;
-        self.tell_profile(profile)
+        self.profile_mut(profile)?.insert_member(member.id, call)?;
+        self.done(&Change::Profile(profile))
     }
 
     /// Replaces the action of a member, for every entry and group that names it.
@@ -87,9 +58,8 @@ impl Switch {
     /// `InvalidArgument`, `NotFound`.
     pub fn modify_member(&mut self, profile: ActionProfileId, member: ProfileMember) -> Controlled {
         let call = self.profile_call(profile, &member.action)?;
-        let target = self.profile_target(profile)?;
-        target.profile.modify_member(member.id, call)?;
-        self.tell_profile(profile)
+        self.profile_mut(profile)?.modify_member(member.id, call)?;
+        self.done(&Change::Profile(profile))
     }
 
     /// Takes a member away.
@@ -97,8 +67,8 @@ impl Switch {
     /// # Errors
     /// `NotFound`, `FailedPrecondition` where an entry or a group names it.
     pub fn delete_member(&mut self, profile: ActionProfileId, id: u32) -> Controlled {
-        self.profile_target(profile)?.profile.delete_member(id)?;
-        self.tell_profile(profile)
+        self.profile_mut(profile)?.delete_member(id)?;
+        self.done(&Change::Profile(profile))
     }
 
     /// Every member; none of a profile that is not there.
@@ -120,15 +90,8 @@ impl Switch {
     /// `InvalidArgument`, `AlreadyExists`, `ResourceExhausted`, `NotFound` for the profile or a
     /// member, `FailedPrecondition` where the profile is no selector.
     pub fn insert_group(&mut self, profile: ActionProfileId, group: ProfileGroup) -> Controlled {
-        let target = self.profile_target(profile)?;
-        target.with_groups()?;
-        let ProfileGroup {
-            id,
-            max_size,
-            members,
-        } = group;
-        target.profile.insert_group(id, max_size, &members)?;
-        self.tell_profile(profile)
+        self.profile_with_groups(profile)?.insert_group(&group)?;
+        self.done(&Change::Profile(profile))
     }
 
     /// Replaces the members of a group.
@@ -136,15 +99,8 @@ impl Switch {
     /// # Errors
     /// As [`Switch::insert_group`], and `NotFound` for the group.
     pub fn modify_group(&mut self, profile: ActionProfileId, group: ProfileGroup) -> Controlled {
-        let target = self.profile_target(profile)?;
-        target.with_groups()?;
-        let ProfileGroup {
-            id,
-            max_size,
-            members,
-        } = group;
-        target.profile.modify_group(id, max_size, &members)?;
-        self.tell_profile(profile)
+        self.profile_with_groups(profile)?.modify_group(&group)?;
+        self.done(&Change::Profile(profile))
     }
 
     /// Takes a group away; its members stay.
@@ -152,21 +108,13 @@ impl Switch {
     /// # Errors
     /// `NotFound`, `FailedPrecondition` where an entry names it.
     pub fn delete_group(&mut self, profile: ActionProfileId, id: u32) -> Controlled {
-        self.profile_target(profile)?.profile.delete_group(id)?;
-        self.tell_profile(profile)
+        self.profile_mut(profile)?.delete_group(id)?;
+        self.done(&Change::Profile(profile))
     }
 
     /// Every group, by id; none of a profile that is not there.
     pub fn groups(&self, profile: ActionProfileId) -> Vec<ProfileGroup> {
         let profile = self.model.state.tables.profile(profile);
-        profile.map_or_else(Vec::new, |profile| {
-            let groups = profile.groups();
-            let group = |(id, max_size, members)| ProfileGroup {
-                id,
-                max_size,
-                members,
-            };
-            groups.map(group).collect()
-        })
+        profile.map_or_else(Vec::new, |profile| profile.groups().collect())
     }
 }

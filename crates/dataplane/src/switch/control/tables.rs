@@ -4,12 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::{
-    ControlErrorKind, Controlled, CounterValue, IdleTimeout, MatchField, MeterConfig, TableAction,
-    TableEntry, TableId,
-    engine::{EntryAccount, State, TableChange},
+    ControlError, ControlErrorKind, Controlled, CounterValue, IdleTimeout, MatchField, MeterConfig,
+    TableAction, TableEntry, TableId,
+    engine::{Change, EntryAccount, State, TableChange},
     externs::meter::Meter,
-    limits,
-    match_action::{self, Choices, EntryAction, EntryIndex, EntryShow, Profile, Slot, Table},
+    invalid, limits,
+    match_action::{self, Choices, EntryAction, EntryIndex, Profile, Slot, Table, TableView},
+    missing,
     program::{
         ActionInfo, TableInfo,
         ir::{Matcher, MeterKind},
@@ -36,16 +37,15 @@ impl Target<'_> {
     fn key(&self, key: &[MatchField], priority: i32) -> Controlled<Vec<Matcher>> {
         let what = self.what();
         if self.info.has_priority() && priority <= 0 {
-            let message = format!("{what}: expected a priority above 0, found {priority}");
-            return refuse(ControlErrorKind::InvalidArgument, message);
+            return invalid(format!(
+                "{what}: expected a priority above 0, found {priority}"
+            ));
         }
         if !self.info.has_priority() && priority != 0 {
-            let message = format!("{what} has no priorities, found {priority}");
-            return refuse(ControlErrorKind::InvalidArgument, message);
+            return invalid(format!("{what} has no priorities, found {priority}"));
         }
         if self.info.key.is_empty() {
-            let message = format!("{what} has no key, so it has no entries");
-            return refuse(ControlErrorKind::InvalidArgument, message);
+            return invalid(format!("{what} has no key, so it has no entries"));
         }
         match_action::to_key(self.info, key)
     }
@@ -58,82 +58,55 @@ impl Target<'_> {
         Ok(())
     }
 
-    fn counted(&self) -> Controlled {
-        if self.info.with_counters {
-            return Ok(());
-        }
-        let message = format!("{} has no direct counter", self.what());
-        refuse(ControlErrorKind::FailedPrecondition, message)
-    }
-
     pub(super) fn metered(&self) -> Controlled<MeterKind> {
-        self.meter.map_or_else(
-            || {
-                let message = format!("{} has no direct meter", self.what());
-                refuse(ControlErrorKind::FailedPrecondition, message)
-            },
-            Ok,
-        )
+        self.meter.ok_or_else(|| no_direct("meter", self.info))
     }
 
     /// A meter that fits the table.
     fn meter(&self, config: Option<MeterConfig>) -> Controlled<Option<Box<Meter>>> {
-        let Some(config) = config else {
-            return Ok(None);
-        };
-        check_meter(&self.what(), self.metered()?, &config)?;
-        Ok(Some(Box::new(Meter::new(config))))
+        if let Some(config) = &config {
+            check_meter(&self.what(), self.metered()?, config)?;
+        }
+        Ok(config.map(|config| Box::new(Meter::new(config))))
     }
 
     fn check_idle_timeout(&self, idle_timeout_ns: u64) -> Controlled {
         if idle_timeout_ns == 0 || self.info.has_idle_timeout {
             return Ok(());
         }
-        let message = format!("{} has no idle timeouts", self.what());
-        refuse(ControlErrorKind::InvalidArgument, message)
+        invalid(format!("{} has no idle timeouts", self.what()))
     }
 
     /// What an entry, or the default action, is to run.
     fn action(&self, action: &TableAction, is_default: bool) -> Controlled<EntryAction> {
         let what = self.what();
-        let refuse = |message: String| refuse(ControlErrorKind::InvalidArgument, message);
-        let Some(profile) = &self.profile else {
-            return match action {
-                TableAction::Call(call) => {
-                    let call = match_action::to_call(self.info, self.actions, call)?;
-                    Ok(EntryAction::Call(call))
-                }
-                _ => refuse(format!("{what} has no action profile")),
-            };
-        };
-        match action {
-            TableAction::Call(call) if is_default => {
-                let call = match_action::to_call(self.info, self.actions, call)?;
-                Ok(EntryAction::Call(call))
+        let to_call = |call| match_action::to_call(self.info, self.actions, call);
+        match (action, &self.profile) {
+            (TableAction::Call(call), profile) if profile.is_none() || is_default => {
+                Ok(EntryAction::Call(to_call(call)?))
             }
-            TableAction::Call(_) => refuse(format!(
+            (_, None) => invalid(format!("{what} has no action profile")),
+            (TableAction::Call(_), _) => invalid(format!(
                 "{what}: expected a member or a group of its action profile, found an action"
             )),
-            TableAction::Member(id) => Ok(EntryAction::Member(profile.handle(*id)?)),
-            _ if !self.info.has_selector => {
-                refuse(format!("{what}: its action profile has no groups"))
+            (TableAction::Member(id), Some(profile)) => {
+                Ok(EntryAction::Member(profile.handle(*id)?))
             }
-            TableAction::Group(id) => {
+            _ if !self.info.has_selector => {
+                invalid(format!("{what}: its action profile has no groups"))
+            }
+            (TableAction::Group(id), Some(profile)) => {
                 profile.check_group(*id)?;
                 Ok(EntryAction::Group(*id))
             }
-            TableAction::OneShot(calls) => {
+            (TableAction::OneShot(calls), _) => {
                 if calls.iter().any(|call| call.weight == 0) {
-                    return refuse(format!("{what}: an action of a group has the weight 0"));
+                    return invalid(format!("{what}: an action of a group has the weight 0"));
                 }
-                let calls: Controlled<Vec<_>> = calls
-                    .iter()
-                    .map(|weighted| {
-                        let call = match_action::to_call(self.info, self.actions, &weighted.call)?;
-                        Ok((weighted.weight, call))
-                    })
-                    .collect();
-                Ok(EntryAction::OneShot(Arc::new(Choices::new(calls?))))
+                let calls = calls.iter();
+                let calls = calls.map(|one| Ok((one.weight, to_call(&one.call)?)));
+                let calls = calls.collect::<Controlled<Vec<_>>>()?;
+                Ok(EntryAction::OneShot(Arc::new(Choices::new(calls))))
             }
         }
     }
@@ -141,31 +114,33 @@ impl Target<'_> {
     /// Entries no longer run one thing, but another.
     fn count_uses(&mut self, old: Option<&EntryAction>, new: Option<&EntryAction>) {
         if let Some(profile) = &mut self.profile {
-            if let Some(new) = new {
-                profile.count_use(new, 1);
-            }
-            if let Some(old) = old {
-                profile.count_use(old, -1);
-            }
+            new.into_iter().for_each(|new| profile.count_use(new, 1));
+            old.into_iter().for_each(|old| profile.count_use(old, -1));
         }
     }
 
     pub(super) fn find(&self, key: &[MatchField], priority: i32) -> Controlled<EntryIndex> {
-        let key = self.key(key, priority)?;
-        self.table
-            .find(&key, priority)
-            .ok_or_else(|| self.table.not_found(self.info))
+        let entry = self.table.find(&self.key(key, priority)?, priority);
+        entry.ok_or_else(|| match_action::no_entry(self.info))
     }
+}
+
+fn no_direct(what: &str, info: &TableInfo) -> ControlError {
+    let message = format!("table \"{}\" has no direct {what}", info.name);
+    ControlError::new(ControlErrorKind::FailedPrecondition, message)
+}
+
+fn counted(info: &TableInfo) -> Controlled {
+    let counted = info.with_counters.then_some(());
+    counted.ok_or_else(|| no_direct("counter", info))
 }
 
 /// Whether rates are those of a two-rate marker.
 pub(super) fn check_meter(what: &str, kind: MeterKind, config: &MeterConfig) -> Controlled {
     if kind.rates > 1 && config.peak_rate < config.committed_rate {
-        let message = format!(
-            "{what}: the peak rate {} is below the committed rate {}",
-            config.peak_rate, config.committed_rate
-        );
-        return refuse(ControlErrorKind::InvalidArgument, message);
+        let (peak, committed) = (config.peak_rate, config.committed_rate);
+        let found = format!("the peak rate {peak} is below the committed rate {committed}");
+        return invalid(format!("{what}: {found}"));
     }
     Ok(())
 }
@@ -184,29 +159,22 @@ impl Switch {
                 table,
                 actions: &program.actions,
                 profile,
-                meter: program.ir.table_nodes[id.index()]
-                    .meter
-                    .as_ref()
-                    .map(|meter| meter.kind),
+                meter: program.ir.direct_meter(id).map(|meter| meter.kind),
             }),
-            _ => refuse(
-                ControlErrorKind::NotFound,
-                format!("no table {}", id.index()),
-            ),
+            _ => Err(missing("table", id.index())),
         }
     }
 
-    fn table_view(&self, id: TableId) -> Option<(&TableInfo, &Table, EntryShow<'_>)> {
+    fn table_view(&self, id: TableId) -> Option<TableView<'_>> {
         let state = &self.model.state;
         let info = state.program.tables.get(id.index())?;
-        let view = EntryShow {
+        Some(TableView {
+            info,
+            table: state.tables.table(id)?,
             actions: &state.program.actions,
-            profile: info
-                .action_profile
-                .and_then(|profile| state.tables.profile(profile)),
+            profile: info.action_profile.and_then(|id| state.tables.profile(id)),
             now: state.now,
-        };
-        Some((info, state.tables.table(id)?, view))
+        })
     }
 
     /// Adds an entry. Its direct counter starts with the value given, its meter with full
@@ -238,7 +206,7 @@ impl Switch {
         };
         let index = target.table.insert(target.info, slot, account)?;
         target.count_uses(None, Some(&action));
-        self.tell_table(table, TableChange::Inserted(index))
+        self.done(&Change::Table(table, TableChange::Inserted(index)))
     }
 
     /// Replaces the action, the idle timeout and, where one is given, the meter of an entry; its
@@ -262,7 +230,7 @@ impl Switch {
         slot.idle_timeout_ns = entry.idle_timeout_ns;
         target.table.begin_idle_timeout(index, now);
         target.count_uses(Some(&old), Some(&action));
-        self.tell_table(table, TableChange::Modified(index))
+        self.done(&Change::Table(table, TableChange::Modified(index)))
     }
 
     /// Takes an entry away.
@@ -285,41 +253,38 @@ impl Switch {
             key: &key,
             priority,
         };
-        self.tell_table(table, removed)
+        self.done(&Change::Table(table, removed))
     }
 
     /// Every entry, those that the program gives too; none of a table that is not there.
     pub fn entries(&self, table: TableId) -> Vec<TableEntry> {
-        let view = self.table_view(table);
-        view.map_or_else(Vec::new, |(info, table, view)| table.entries(&view, info))
+        self.entries_in(table, 0..usize::MAX)
     }
 
     /// Those in some of the table's places, of which there are [`Switch::entry_places`]; an entry keeps
     /// its place. For whoever reads a large table piece by piece.
     pub fn entries_in(&self, table: TableId, places: Range<usize>) -> Vec<TableEntry> {
         let view = self.table_view(table);
-        view.map_or_else(Vec::new, |(info, table, view)| {
-            table.entries_in(places, &view, info)
-        })
+        view.map_or_else(Vec::new, |view| view.entries_in(places))
     }
 
     /// Places for entries, taken and free ones.
     pub fn entry_places(&self, table: TableId) -> usize {
         let view = self.table_view(table);
-        view.map_or(0, |(_, table, _)| table.n_places())
+        view.map_or(0, |view| view.table.n_places())
     }
 
     /// How many entries there are.
     pub fn entry_count(&self, table: TableId) -> usize {
-        self.table_view(table)
-            .map_or(0, |(_, table, _)| table.len())
+        let view = self.table_view(table);
+        view.map_or(0, |view| view.table.len())
     }
 
     /// One entry.
     pub fn entry(&self, table: TableId, key: &[MatchField], priority: i32) -> Option<TableEntry> {
-        let (info, table, view) = self.table_view(table)?;
-        let key = match_action::to_key(info, key).ok()?;
-        table.entry(&view, info, table.find(&key, priority)?)
+        let view = self.table_view(table)?;
+        let key = match_action::to_key(view.info, key).ok()?;
+        view.entry(view.table.find(&key, priority)?)
     }
 
     /// Sets what a miss runs; none goes back to the program's default action.
@@ -336,19 +301,17 @@ impl Switch {
             let message = format!("{}: the program fixes the default action", target.what());
             return refuse(ControlErrorKind::PermissionDenied, message);
         }
-        let action = match &action {
-            Some(action) => Some(target.action(action, true)?),
-            None => None,
-        };
+        let action = action.map(|action| target.action(&action, true));
+        let action = action.transpose()?;
         let old = target.table.set_default(action.clone());
         target.count_uses(old.as_ref(), action.as_ref());
-        self.tell_table(table, TableChange::Default)
+        self.done(&Change::Table(table, TableChange::Default))
     }
 
     /// What a miss runs.
     pub fn default_action(&self, table: TableId) -> Option<TableAction> {
-        let (_, table, view) = self.table_view(table)?;
-        view.action(table.default_action()?)
+        let view = self.table_view(table)?;
+        view.action(view.table.default_action()?)
     }
 
     /// The direct counter of an entry.
@@ -362,21 +325,12 @@ impl Switch {
         priority: i32,
     ) -> Controlled<CounterValue> {
         self.loaded()?;
-        let Some((info, state, _)) = self.table_view(table) else {
-            return refuse(
-                ControlErrorKind::NotFound,
-                format!("no table {}", table.index()),
-            );
-        };
-        if !info.with_counters {
-            let message = format!("table \"{}\" has no direct counter", info.name);
-            return refuse(ControlErrorKind::FailedPrecondition, message);
-        }
+        let view = self.table_view(table);
+        let TableView { info, .. } = view.ok_or_else(|| missing("table", table.index()))?;
+        counted(info)?;
         match_action::to_key(info, key)?;
-        match self.entry(table, key, priority) {
-            Some(entry) => Ok(entry.counter),
-            None => Err(state.not_found(info)),
-        }
+        let entry = self.entry(table, key, priority);
+        entry.map_or_else(|| Err(match_action::no_entry(info)), |it| Ok(it.counter))
     }
 
     /// Writes the direct counter of an entry.
@@ -392,10 +346,10 @@ impl Switch {
     ) -> Controlled {
         self.collect();
         let target = self.target(table)?;
-        target.counted()?;
+        counted(target.info)?;
         let entry = target.find(key, priority)?;
-        if let Some(counter) = target.table.counter_mut(entry) {
-            *counter = value;
+        if let Some(account) = target.table.accounts.get_mut(entry.index()) {
+            account.counter = value;
         }
         Ok(())
     }
@@ -408,19 +362,16 @@ impl Switch {
 
     pub(crate) fn sweep_idle_entries(&mut self) {
         let now = self.model.state.now;
-        let swept = self.model.state.tables.tables_mut().enumerate();
-        let idle: Vec<_> = swept
-            .flat_map(|(index, table)| {
-                let entries = table.sweep_idle(now);
-                entries.into_iter().map(move |entry| (index, entry))
-            })
-            .collect();
-        for (index, entry) in idle {
-            let table =
-                TableId(u32::try_from(index).expect("a program has fewer than 2^32 tables"));
-            let found = self.table_view(table);
-            let found = found.and_then(|(info, state, view)| state.entry(&view, info, entry));
-            let Some(entry) = found else { continue };
+        let swept = (0..).map(TableId).zip(&mut self.model.state.tables.tables);
+        let idle = swept.flat_map(|(id, table)| {
+            let entries = table.sweep_idle(now).into_iter();
+            entries.map(move |entry| (id, entry))
+        });
+        for (table, entry) in idle.collect::<Vec<_>>() {
+            let view = self.table_view(table);
+            let Some(entry) = view.and_then(|view| view.entry(entry)) else {
+                continue;
+            };
             if self.idle_timeouts.len() < limits::IDLE_TIMEOUT_QUEUE_MAX {
                 self.idle_timeouts.push_back(IdleTimeout { table, entry });
             } else {

@@ -1,19 +1,29 @@
 //! Multicast groups and clone sessions.
 
-use crate::{CloneSession, Controlled, MulticastGroup, engine::Change, switch::Switch};
+use crate::{
+    CloneSession, Controlled, MulticastGroup, engine::Change, switch::Switch,
+    traffic_manager::TrafficManager,
+};
 
 /// Each call is atomic and takes effect between two passes.
 impl Switch {
+    fn write_traffic(
+        &mut self,
+        change: &Change<'_>,
+        write: impl FnOnce(&mut TrafficManager) -> Controlled,
+    ) -> Controlled {
+        self.loaded()?;
+        write(&mut self.model.traffic)?;
+        self.done(change)
+    }
+
     /// Adds a clone session.
     ///
     /// # Errors
     /// `InvalidArgument`, `AlreadyExists`, `ResourceExhausted`, `FailedPrecondition`.
     pub fn insert_clone_session(&mut self, session: CloneSession) -> Controlled {
-        self.loaded()?;
-        let id = session.id;
-        self.model.traffic.sessions.insert(session)?;
-        self.tell(&Change::CloneSession(id));
-        Ok(())
+        let change = Change::CloneSession(session.id);
+        self.write_traffic(&change, |traffic| traffic.sessions.insert(session))
     }
 
     /// Replaces a clone session.
@@ -21,11 +31,8 @@ impl Switch {
     /// # Errors
     /// `InvalidArgument`, `NotFound`, `ResourceExhausted`, `FailedPrecondition`.
     pub fn modify_clone_session(&mut self, session: CloneSession) -> Controlled {
-        self.loaded()?;
-        let id = session.id;
-        self.model.traffic.sessions.modify(session)?;
-        self.tell(&Change::CloneSession(id));
-        Ok(())
+        let change = Change::CloneSession(session.id);
+        self.write_traffic(&change, |traffic| traffic.sessions.modify(session))
     }
 
     /// Takes a clone session away.
@@ -33,17 +40,14 @@ impl Switch {
     /// # Errors
     /// `NotFound`, `FailedPrecondition`.
     pub fn delete_clone_session(&mut self, id: u32) -> Controlled {
-        self.loaded()?;
-        self.model.traffic.sessions.delete(id)?;
-        self.tell(&Change::CloneSession(id));
-        Ok(())
+        let change = Change::CloneSession(id);
+        self.write_traffic(&change, |traffic| traffic.sessions.delete(id))
     }
 
     /// Clone sessions by id, from an id on: as many as have so many replicas, or one that has more; none
     /// where there are no more. For whoever reads many piece by piece.
     pub fn clone_sessions_from(&self, first: u32, n_replicas: usize) -> Vec<CloneSession> {
-        let sessions = self.model.traffic.sessions.from(first);
-        some(sessions, n_replicas, |session| session.replicas.len())
+        some(self.model.traffic.sessions.from(first), n_replicas)
     }
 
     /// Every clone session, by id.
@@ -56,11 +60,8 @@ impl Switch {
     /// # Errors
     /// `InvalidArgument`, `AlreadyExists`, `ResourceExhausted`, `FailedPrecondition`.
     pub fn insert_multicast_group(&mut self, group: MulticastGroup) -> Controlled {
-        self.loaded()?;
-        let id = group.id;
-        self.model.traffic.groups.insert(group)?;
-        self.tell(&Change::MulticastGroup(id));
-        Ok(())
+        let change = Change::MulticastGroup(group.id);
+        self.write_traffic(&change, |traffic| traffic.groups.insert(group))
     }
 
     /// Replaces the replicas of a multicast group.
@@ -68,11 +69,8 @@ impl Switch {
     /// # Errors
     /// `InvalidArgument`, `NotFound`, `ResourceExhausted`, `FailedPrecondition`.
     pub fn modify_multicast_group(&mut self, group: MulticastGroup) -> Controlled {
-        self.loaded()?;
-        let id = group.id;
-        self.model.traffic.groups.modify(group)?;
-        self.tell(&Change::MulticastGroup(id));
-        Ok(())
+        let change = Change::MulticastGroup(group.id);
+        self.write_traffic(&change, |traffic| traffic.groups.modify(group))
     }
 
     /// Takes a multicast group away.
@@ -80,29 +78,32 @@ impl Switch {
     /// # Errors
     /// `NotFound`, `FailedPrecondition`.
     pub fn delete_multicast_group(&mut self, id: u32) -> Controlled {
-        self.loaded()?;
-        self.model.traffic.groups.delete(id)?;
-        self.tell(&Change::MulticastGroup(id));
-        Ok(())
+        let change = Change::MulticastGroup(id);
+        self.write_traffic(&change, |traffic| traffic.groups.delete(id))
     }
 
     /// Multicast groups, as [`Switch::clone_sessions_from`].
     pub fn multicast_groups_from(&self, first: u32, n_replicas: usize) -> Vec<MulticastGroup> {
-        let groups = self.model.traffic.groups.from(first);
-        some(groups, n_replicas, |group| group.replicas.len())
+        let groups = some(self.model.traffic.groups.from(first), n_replicas);
+        groups.into_iter().map(group).collect()
     }
 
     /// Every multicast group, by id.
     pub fn multicast_groups(&self) -> Vec<MulticastGroup> {
-        self.model.traffic.groups.from(0).collect()
+        self.model.traffic.groups.from(0).map(group).collect()
     }
 }
 
+fn group(entry: CloneSession) -> MulticastGroup {
+    let CloneSession { id, replicas, .. } = entry;
+    MulticastGroup { id, replicas }
+}
+
 /// The first ones, until they have so many replicas; one counts for itself too.
-fn some<T>(all: impl Iterator<Item = T>, mut n_left: usize, size: impl Fn(&T) -> usize) -> Vec<T> {
+fn some(all: impl Iterator<Item = CloneSession>, mut n_left: usize) -> Vec<CloneSession> {
     let mut found = Vec::new();
     for one in all {
-        n_left = n_left.saturating_sub(1 + size(&one));
+        n_left = n_left.saturating_sub(1 + one.replicas.len());
         found.push(one);
         if n_left == 0 {
             break;

@@ -4,8 +4,9 @@ use crate::{
     ControlErrorKind, Controlled, MatchField, ValueSetId,
     engine::Change,
     externs::value_set::Member,
+    invalid,
     match_action::number,
-    refuse,
+    missing, refuse,
     switch::Switch,
     value::{self, Int},
 };
@@ -20,28 +21,19 @@ impl Switch {
     /// `ResourceExhausted`.
     pub fn set_value_set(&mut self, set: ValueSetId, members: Vec<Vec<MatchField>>) -> Controlled {
         let loaded = self.loaded_mut()?;
-        let Some(declared) = loaded.program.ir.value_sets.get(set.index()) else {
-            return refuse(
-                ControlErrorKind::NotFound,
-                format!("no value set {}", set.index()),
-            );
-        };
+        let declared = loaded.program.ir.value_sets.get(set.index());
+        let declared = declared.ok_or_else(|| missing("value set", set.index()))?;
         let what = format!("value set \"{}\"", declared.name);
-        if members.len() > declared.max_size {
-            let message = format!(
-                "{what}: {} members, its size is {}",
-                members.len(),
-                declared.max_size
-            );
+        let (size, found) = (declared.max_size, members.len());
+        if found > size {
+            let message = format!("{what}: {found} members, its size is {size}");
             return refuse(ControlErrorKind::ResourceExhausted, message);
         }
-        let members: Controlled<Vec<Member>> = members
-            .into_iter()
-            .map(|fields| member(&what, &declared.parts, fields))
-            .collect();
-        loaded.externs.value_sets.replace(set, members?);
-        self.tell(&Change::ValueSet(set));
-        Ok(())
+        let members = members.into_iter();
+        let members = members.map(|fields| member(&what, &declared.parts, fields));
+        let members = members.collect::<Controlled<_>>()?;
+        loaded.externs.value_sets.replace(set, members);
+        self.done(&Change::ValueSet(set))
     }
 
     /// The members of a value set, as they were written.
@@ -52,13 +44,11 @@ impl Switch {
 }
 
 fn member(what: &str, parts: &[u32], fields: Vec<MatchField>) -> Controlled<Member> {
-    if fields.len() != parts.len() {
-        let message = format!(
-            "{what}: expected {} match fields, found {}",
-            parts.len(),
-            fields.len()
-        );
-        return refuse(ControlErrorKind::InvalidArgument, message);
+    let (expected, found) = (parts.len(), fields.len());
+    if found != expected {
+        return invalid(format!(
+            "{what}: expected {expected} match fields, found {found}"
+        ));
     }
     let (mut value, mut mask) = (Int::ZERO, Int::ZERO);
     for (bits, field) in parts.iter().zip(&fields) {
@@ -88,9 +78,8 @@ fn masked(what: &str, bits: u32, field: &MatchField) -> Controlled<(Int, Int)> {
             value::prefix_mask(bits, *prefix_len),
         ),
         other => {
-            let message =
-                format!("{what}: expected a value, prefix or mask of {bits} bits, found {other:?}");
-            return refuse(ControlErrorKind::InvalidArgument, message);
+            let expected = format!("expected a value, prefix or mask of {bits} bits");
+            return invalid(format!("{what}: {expected}, found {other:?}"));
         }
     })
 }
