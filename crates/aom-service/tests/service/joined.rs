@@ -309,5 +309,5 @@ async fn a_file_is_for_one_process() {
         .expect_err("it is no member")
         .to_string();
     assert!(error.contains("another connection"), "{error}");
-    assert!(second.is_ok() || second.is_err_and(|error| error.to_string().contains("listened at")));
+    assert!(second.is_ok() || second.is_err_and(|error| error.to_string().contains("cannot bind")));
 }
