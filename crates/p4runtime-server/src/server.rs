@@ -5,13 +5,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{IdleTimeoutSender, PacketInSender, Subscriber, Turn};
+use control::{
+    IdleTimeoutNotice, IdleTimeoutSender, PacketInFrame, PacketInSender, Subscriber, Turn,
+};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, WriteRequest};
 use p4runtime_proto::reprise::v1::switch_server::SwitchServer;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc::{Sender, channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::connections::{Connection, ConnectionLimits, Connections};
@@ -111,21 +113,21 @@ impl Server {
     }
 
     /// Serves `p4.v1.P4Runtime` and `reprise.v1.Switch` until `shutdown` resolves; then streams
-    /// are ended, and calls that have begun are finished.
+    /// are ended, and calls that have begun are finished. What the switch sends to controllers is taken, and
+    /// counted where there is none, from this call on, not from when the future is first polled.
     ///
     /// # Errors
     /// The transport failed.
-    pub async fn serve(
+    pub fn serve(
         self,
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
-    ) -> Result<(), tonic::transport::Error> {
-        let (sender, frames) = PacketInSender::channel(PACKET_IN_QUEUE_MAX);
+    ) -> impl Future<Output = Result<(), tonic::transport::Error>> + Send {
+        let (sender, packet_ins) = PacketInSender::channel(PACKET_IN_QUEUE_MAX);
         let _ = self.device.packet_in_drops.from_switch.set(sender.clone());
         let subscriber = Subscriber::PacketIns(sender);
         self.device.control.subscribe(subscriber);
-        let packet_in = tokio::spawn(serve_packet_in(Arc::clone(&self.device), frames));
-        let (sender, notices) = IdleTimeoutSender::channel(IDLE_TIMEOUT_QUEUE_MAX);
+        let (sender, idle_timeouts) = IdleTimeoutSender::channel(IDLE_TIMEOUT_QUEUE_MAX);
         let _ = self
             .device
             .idle_timeout_drops
@@ -133,7 +135,18 @@ impl Server {
             .set(sender.clone());
         let subscriber = Subscriber::IdleTimeouts(sender);
         self.device.control.subscribe(subscriber);
-        let idle_timeouts = tokio::spawn(serve_idle_timeouts(Arc::clone(&self.device), notices));
+        self.serve_subscribed(listener, shutdown, (packet_ins, idle_timeouts))
+    }
+
+    async fn serve_subscribed(
+        self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send,
+        (packet_ins, idle_timeouts): (Receiver<PacketInFrame>, Receiver<IdleTimeoutNotice>),
+    ) -> Result<(), tonic::transport::Error> {
+        let packet_in = tokio::spawn(serve_packet_in(Arc::clone(&self.device), packet_ins));
+        let told = serve_idle_timeouts(Arc::clone(&self.device), idle_timeouts);
+        let idle_timeouts = tokio::spawn(told);
         let p4runtime = P4RuntimeServer::new(P4RuntimeService(Arc::clone(&self.device)))
             .max_decoding_message_size(REQUEST_BYTES_MAX)
             .max_encoding_message_size(usize::MAX);

@@ -146,12 +146,14 @@ impl Services {
         warn_beyond_loopback(address);
         let (shutdown, is_shut_down) = oneshot::channel();
         let (server, handle) = (self.server.clone(), self.handle.clone());
+        let shut_down = async {
+            // A sender that is gone means the same.
+            let _ = is_shut_down.await;
+        };
+        // Before the switch is ready, so that no packet-in comes before somebody counts it.
+        let serving = server.serve(listener, shut_down);
         let served = self.runtime.spawn(async move {
-            let shutdown = async {
-                // A sender that is gone means the same.
-                let _ = is_shut_down.await;
-            };
-            if let Err(error) = server.serve(listener, shutdown).await {
+            if let Err(error) = serving.await {
                 say(&format!(
                     "error: cannot serve P4Runtime on {address} any more: {error}"
                 ));
