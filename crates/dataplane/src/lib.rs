@@ -31,8 +31,8 @@ pub use model::{
 pub(crate) use model::{Controlled, Frame, bits, color, invalid, missing, refuse, value};
 pub use offload::{Offload, OffloadStatus};
 pub use program::{
-    ActionInfo, ActionProfileInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo,
-    PayloadSignature, Program, TableInfo, ir::SourceLine,
+    ActionInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo, PayloadSignature, Program,
+    TableInfo, ir::SourceLine,
 };
 pub use switch::{DrainToken, Switch};
 pub use trace::{TraceEvent, TraceKind, TraceRenderer, TraceSink};

@@ -95,11 +95,11 @@ pub(crate) struct Meters {
 
 impl Meters {
     pub(crate) fn new(declared: &[MeterArray], origin: Nanos) -> Self {
-        let arrays = declared
-            .iter()
-            .map(|array| (array.kind, vec![None; array.cells]))
-            .collect();
-        Self { arrays, origin }
+        let cells = |array: &MeterArray| (array.kind, vec![None; array.cells]);
+        Self {
+            arrays: declared.iter().map(cells).collect(),
+            origin,
+        }
     }
 
     /// Microseconds since the program was loaded.

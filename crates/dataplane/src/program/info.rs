@@ -23,17 +23,6 @@ pub enum MeterUnit {
     Bytes,
 }
 
-/// What a control plane may know of an action profile.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ActionProfileInfo {
-    /// Fully qualified name.
-    pub name: String,
-    /// Members at most.
-    pub max_size: usize,
-    /// It has groups, of which a hash chooses a member.
-    pub has_selector: bool,
-}
-
 /// How a key field is matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchKind {

@@ -9,10 +9,9 @@ use std::sync::Arc;
 
 pub(crate) use info::is_generated_name;
 pub use info::{
-    ActionInfo, ActionProfileInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo,
-    PayloadSignature, TableInfo,
+    ActionInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo, PayloadSignature, TableInfo,
 };
-use ir::Ir;
+use ir::{ActionProfile, Ir};
 pub(crate) use load::is_primitive;
 
 use crate::{ActionId, ActionProfileId, CounterId, MeterId, RegisterId, TableId, ValueSetId};
@@ -23,7 +22,6 @@ pub struct Program {
     pub(crate) ir: Arc<Ir>,
     pub(crate) tables: Arc<[TableInfo]>,
     pub(crate) actions: Arc<[ActionInfo]>,
-    pub(crate) action_profiles: Arc<[ActionProfileInfo]>,
 }
 
 fn position<T>(list: &[T], is_it: impl FnMut(&T) -> bool) -> Option<u32> {
@@ -68,7 +66,6 @@ impl Program {
             ir: Arc::default(),
             tables: Arc::default(),
             actions: Arc::default(),
-            action_profiles: Arc::default(),
         }
     }
 
@@ -109,13 +106,7 @@ impl Program {
         externs: &[PayloadSignature],
     ) -> Result<Self, LoadError> {
         let (ir, tables, actions) = load::load(json, architecture, externs)?;
-        let action_profiles = ir.action_profiles.iter().map(|profile| ActionProfileInfo {
-            name: profile.name.clone(),
-            max_size: profile.max_size,
-            has_selector: profile.selector.is_some(),
-        });
         Ok(Self {
-            action_profiles: action_profiles.collect(),
             ir: Arc::new(ir),
             tables: tables.into(),
             actions: actions.into(),
@@ -185,17 +176,17 @@ impl Program {
 
     /// The action profile of a fully qualified name.
     pub fn action_profile(&self, name: &str) -> Option<ActionProfileId> {
-        position(&self.action_profiles, |profile| profile.name == name).map(ActionProfileId)
+        position(&self.ir.action_profiles, |profile| profile.name == name).map(ActionProfileId)
     }
 
     /// Every action profile.
-    pub fn action_profiles(&self) -> impl Iterator<Item = (ActionProfileId, &ActionProfileInfo)> {
-        (0..).map(ActionProfileId).zip(self.action_profiles.iter())
+    pub fn action_profiles(&self) -> impl Iterator<Item = (ActionProfileId, &ActionProfile)> {
+        (0..).map(ActionProfileId).zip(&self.ir.action_profiles)
     }
 
     /// An action profile.
-    pub fn action_profile_info(&self, profile: ActionProfileId) -> Option<&ActionProfileInfo> {
-        self.action_profiles.get(profile.index())
+    pub fn action_profile_info(&self, profile: ActionProfileId) -> Option<&ActionProfile> {
+        self.ir.action_profiles.get(profile.index())
     }
 
     /// The parser value set of a fully qualified name.

@@ -131,26 +131,17 @@ impl Run<'_> {
         if let Some(session) = outcome.clone_session {
             self.clone_at_egress(common, packet, session);
         }
-        if let EgressVerdict::Drop(reason) = outcome.verdict {
-            self.end(common, packet, reason);
-            return 0;
-        }
-        let deparsed = match outcome.frame_len_bytes {
-            Some(len) => Ok(len),
-            None => self.engine.deparse(&mut self.model.state, packet),
+        let deparsed = match (outcome.verdict, outcome.frame_len_bytes) {
+            (EgressVerdict::Drop(reason), _) => Err(reason),
+            (_, Some(len)) => Ok(len),
+            (_, None) => self.engine.deparse(&mut self.model.state, packet),
         };
-        let frame_len_bytes = match deparsed {
-            Ok(len) => len,
-            Err(reason) => {
-                self.end(common, packet, reason);
-                return 0;
-            }
-        };
-        if outcome.verdict == EgressVerdict::Recirculate {
-            self.recirculate(*common, packet, frame_len_bytes);
-            return 0;
+        match (deparsed, outcome.verdict) {
+            (Err(reason), _) => self.end(common, packet, reason),
+            (Ok(len), EgressVerdict::Recirculate) => self.recirculate(*common, packet, len),
+            (Ok(len), _) => return self.send(port, common, packet, len),
         }
-        self.send(port, common, packet, frame_len_bytes)
+        0
     }
 
     /// Sends a packet through ingress again as it would have left.

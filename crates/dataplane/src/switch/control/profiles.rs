@@ -18,7 +18,7 @@ impl Switch {
 
     fn profile_with_groups(&mut self, id: ActionProfileId) -> Controlled<&mut Profile> {
         let info = self.loaded()?.program.action_profile_info(id);
-        if let Some(info) = info.filter(|info| !info.has_selector) {
+        if let Some(info) = info.filter(|info| info.selector.is_none()) {
             let message = format!("action profile \"{}\" has no groups", info.name);
             return refuse(ControlErrorKind::FailedPrecondition, message);
         }
