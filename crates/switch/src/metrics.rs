@@ -93,7 +93,7 @@ async fn answer(State(served): State<Arc<Served>>) -> Response {
 }
 
 /// None if the switch has stopped.
-async fn text(served: &Served) -> Option<String> {
+pub(crate) async fn text(served: &Served) -> Option<String> {
     let device = served.server.device();
     let counted = device.counted().await.ok()?;
     let selected = selected::read(device, &served.selection).await?;

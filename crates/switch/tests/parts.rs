@@ -54,12 +54,15 @@ fn masked_json(folder: &TemporaryFolder) -> String {
     };
     let output = p4_compiler::compile("masked.p4", &text, &|_: &str| None, &options);
     let json = serde_json::to_string(&output.bmv2_json.expect("a sound program"));
-    folder.file("masked.json", &json.expect("JSON of strings and numbers"))
+    folder.file("masked.json", json.expect("JSON of strings and numbers"))
 }
 
-/// Ports 1 and 2 of a switch, and the cables' other ends.
-fn cables() -> (Vec<(u16, Box<dyn Port>)>, [MemoryPort; 2]) {
-    let mut inner: Vec<(u16, Box<dyn Port>)> = Vec::new();
+/// Ports of a switch, with their numbers.
+type Ports = Vec<(u16, Box<dyn Port>)>;
+
+/// Ports 1 and 2, and the cables' other ends.
+fn cables() -> (Ports, [MemoryPort; 2]) {
+    let mut inner = Ports::new();
     let outer = [1, 2].map(|number| {
         let (inside, outside) = memory_pair("inner", "outer").expect("a cable");
         inner.push((number, Box::new(inside)));

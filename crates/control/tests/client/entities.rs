@@ -14,13 +14,9 @@ use dataplane::{
 };
 use serde_json::json;
 
+use crate::double::support::{Builder, INGRESS, assign, field, hex, output_to, param, prim};
 use crate::harness::{bare, patiently, replicas};
 use crate::memory_loop::MemoryLoop;
-
-#[path = "../../../dataplane/tests/support/mod.rs"]
-pub mod support;
-
-use support::{Builder, INGRESS, assign, field, hex, output_to, param, prim};
 
 const RATES: MeterConfig = MeterConfig {
     committed_rate: 1_000,

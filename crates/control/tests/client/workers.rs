@@ -125,7 +125,7 @@ async fn registers_of_the_switch_are_one_or_the_program_is_refused() {
 
 /// A program whose packets count in a register.
 fn counting() -> String {
-    use crate::entities::support::{Builder, INGRESS, field, hex, op, output_to, prim};
+    use crate::double::support::{Builder, INGRESS, field, hex, op, output_to, prim};
     let mut b = Builder::new();
     let register = serde_json::json!({"name": "seen", "id": 0, "size": 1, "bitwidth": 16});
     b.push("register_arrays", register);

@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use control::{Batch, Counted, Device, Note, Operation, Registers};
 use dataplane::{DropReason, TableId};
+use p4runtime_server::{Server, ServerConfig};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 use super::*;
+use crate::metrics::{self, Recent, Selection, Served};
 use crate::parts::Offloaded;
 use double::{Core, Double, Takes};
 
@@ -117,6 +119,25 @@ impl Beside {
         counted.expect("the loop runs")
     }
 
+    /// As Prometheus reads them, with the program's own counters.
+    fn metrics(&self) -> String {
+        let config = ServerConfig {
+            device_id: 1,
+            cpu_port: None,
+        };
+        let server = Server::new(config, Arc::clone(&self.device));
+        let selection = Selection {
+            counters: vec!["seen".to_owned()],
+            tables: vec!["l2".to_owned()],
+            series_max: 100,
+            ..Selection::default()
+        };
+        let (handle, recent) = (self.handle.clone(), Recent::new());
+        let served = Served::new(handle, server, selection, recent, "interpreter");
+        let text = self.runtime.block_on(metrics::text(&served));
+        text.expect("the loop runs")
+    }
+
     /// Whether the offload forwards, as each port has it.
     fn is_offloaded(&self) -> Vec<Option<bool>> {
         let ports = self.counted().ports;
@@ -151,13 +172,24 @@ fn both_sides_are_counted(wait: Wait) {
     }
     assert_eq!(beside.core().run(0).len(), 2);
     assert!(beside.receive(2), "it stays inside");
-    let counted = beside.counted();
-    let counters = &counted.counters;
-    assert_eq!((counters.received, counters.transmitted), (4, 3));
-    assert_eq!((counted.inside, counted.tables[0].lookups.hits), (1, 3));
-    let latencies = counted.latencies.clone().report();
-    let packets: Vec<u64> = latencies.ports.iter().map(|(_, it)| it.packets).collect();
-    assert_eq!(packets, [2, 1]);
+    let metrics = beside.metrics();
+    for line in [
+        "reprise_packets_total{event=\"received\"} 4",
+        "reprise_packets_total{event=\"transmitted\"} 3",
+        "reprise_packets_inside 1",
+        "reprise_port_offloaded{port=\"1\",name=\"one\"} 1",
+        "reprise_port_transmitted_packets_total{port=\"1\",name=\"one\"} 2",
+        "reprise_port_received_packets_total{port=\"2\",name=\"two\"} 3",
+        "reprise_table_lookups_total{table=\"l2\",result=\"hit\"} 3",
+        "reprise_port_latency_seconds_count{port=\"1\",name=\"one\"} 2",
+        "reprise_counter_packets_total{counter=\"seen\",index=\"1\"} 2",
+        "reprise_entry_packets_total{table=\"l2\",key_pkt_kind=\"2\"} 2",
+    ] {
+        assert!(
+            metrics.lines().any(|it| it == line),
+            "no {line} in\n{metrics}"
+        );
+    }
     let core = Arc::clone(&beside.core);
     let totals = beside.stop();
     assert_eq!(totals["packets"]["received"], 4);
