@@ -11,7 +11,7 @@ use dataplane::{
     limits,
 };
 
-use super::{EgressInput, Frame, Native, PacketHandle, PayloadCall, PortId, State};
+use super::{EgressInput, Frame, IngressInput, Native, PacketHandle, PayloadCall, PortId, State};
 use crate::{
     context::Requests,
     frames::Measure,
@@ -24,6 +24,18 @@ use crate::{
 pub(super) struct RoundCode {
     arrive_headers: ArriveHeaders,
     measure: Measure,
+}
+
+/// After which pass there is no other round.
+enum Stopped {
+    /// Of as many rounds as there may be.
+    Enough,
+    /// Ingress, which came to this.
+    Ingress(u64),
+    /// The packet's egress.
+    Egress(EgressInput),
+    /// Its clone's egress.
+    Clone(EgressInput),
 }
 
 impl Native {
@@ -72,26 +84,20 @@ impl Native {
             payload_id: self.packets.pool.payload_id(handle),
         };
         let changes_payloads = self.changes_payloads;
-        while rounds.n_rounds < input.n_rounds_max {
+        let stopped = loop {
+            if rounds.n_rounds >= input.n_rounds_max {
+                break Stopped::Enough;
+            }
             let came_to = self.arrive_headers(code.arrive_headers, &ingress, handle);
-            let (port, queue) = (Plain(came_to).port(), Plain(came_to).priority());
-            let port = PortId(port);
+            let plain = Plain(came_to);
             // What is not plain has no such queue either.
-            let Some(queue) = queue_of(queue) else {
-                state.depart_held(shared, clones);
-                rounds.end = RoundsEnd::Ingress(match came_to {
-                    NOT_PARSED => {
-                        self.become_frame(state, handle);
-                        self.ingress(state, &ingress, handle)
-                    }
-                    _ => self.ingress_outcome(state, handle, came_to),
-                });
-                return rounds;
+            let Some(queue) = queue_of(plain.priority()) else {
+                break Stopped::Ingress(came_to);
             };
             if changes_payloads {
                 self.context.payload_call = PayloadCall::NONE;
             }
-            let own = way(port, queue, InstanceType::Normal, None);
+            let own = way(PortId(plain.port()), queue, InstanceType::Normal, None);
             let block = self.packets.pool.same_mut(handle).vector.as_mut_ptr();
             let context = &raw mut *self.context;
             let (instance_type, nowhere) = (own.instance_type as u64, ptr::null_mut());
@@ -99,38 +105,65 @@ impl Native {
             // written where there is no room.
             unsafe { depart(context, block, &own, instance_type, nowhere) };
             let Some((lone, queue)) = self.lone_clone(state, handle, clones) else {
-                state.depart_held(shared, clones);
-                let outcome = self.after_egress(state, &own, handle);
-                rounds.end = RoundsEnd::Egress(port, outcome);
-                return rounds;
+                break Stopped::Egress(own);
             };
             // SAFETY: context and block are the packet's, the code is the program's.
             let headers = unsafe { (code.measure)(&raw mut *self.context, block) };
             let frame_len = usize::try_from(headers).expect("a usize has 64 bits") + rest_len;
             ingress.ingress_bytes = frame_len;
             rounds.ingress_bytes = frame_len;
-            let packet = self.packets.pool.same_mut(handle);
-            packet.unwritten = Some(frame_len);
-            packet.kept_list = self.context.requests.recirculate;
-            self.context.requests = Requests::NONE;
+            self.keep_headers(handle, frame_len);
             let LoneClone { to, .. } = lone;
             let own = way(to.port, queue, InstanceType::EgressClone, Some(to.instance));
-            if let Some(written) = self.depart_scratch(&own) {
-                let frame = self.scratch_frame(written, shared.payload_id);
-                match changes_payloads {
-                    true => state.depart(&self.context.payload_call, to.port, frame, clones),
-                    false => clones.leave(to.port, frame),
-                }
-                rounds.n_rounds += 1;
-            } else {
-                state.depart_held(shared, clones);
+            let Some(written) = self.depart_scratch(&own) else {
+                break Stopped::Clone(own);
+            };
+            let frame = self.scratch_frame(written, shared.payload_id);
+            match changes_payloads {
+                true => state.depart(&self.context.payload_call, to.port, frame, clones),
+                false => clones.leave(to.port, frame),
+            }
+            rounds.n_rounds += 1;
+        };
+        state.depart_held(shared, clones);
+        rounds.end = self.end_rounds(state, &ingress, handle, stopped);
+        rounds
+    }
+
+    /// The packet recirculates: its headers stay where they are, and it would be a frame of that length.
+    #[inline]
+    fn keep_headers(&mut self, handle: PacketHandle, frame_len: usize) {
+        let packet = self.packets.pool.same_mut(handle);
+        packet.unwritten = Some(frame_len);
+        packet.kept_list = self.context.requests.recirculate;
+        self.context.requests = Requests::NONE;
+    }
+
+    /// What the pass came to after which there is no other round.
+    fn end_rounds(
+        &mut self,
+        state: &mut State,
+        ingress: &IngressInput,
+        handle: PacketHandle,
+        stopped: Stopped,
+    ) -> RoundsEnd {
+        match stopped {
+            Stopped::Enough => RoundsEnd::Waits,
+            Stopped::Ingress(NOT_PARSED) => {
+                self.become_frame(state, handle);
+                RoundsEnd::Ingress(self.ingress(state, ingress, handle))
+            }
+            Stopped::Ingress(came_to) => {
+                RoundsEnd::Ingress(self.ingress_outcome(state, handle, came_to))
+            }
+            Stopped::Egress(way) => {
+                RoundsEnd::Egress(way.port, self.after_egress(state, &way, handle))
+            }
+            Stopped::Clone(way) => {
                 let clone = self.become_packet(handle);
-                rounds.end = RoundsEnd::Clone(self.after_egress(state, &own, clone));
-                break;
+                RoundsEnd::Clone(self.after_egress(state, &way, clone))
             }
         }
-        state.depart_held(shared, clones);
-        rounds
     }
 
     /// The clone that a packet leaves which recirculates, and its queue. Its block is as it is to be.
