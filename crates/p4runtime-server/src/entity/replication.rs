@@ -53,7 +53,11 @@ pub(super) fn group_operation(
         return Ok(Operation::DeleteMulticastGroup(id));
     }
     let (replicas, ports) = replicas(&entry.replicas, &what)?;
-    let group = MulticastGroup { id, replicas };
+    let group = MulticastGroup {
+        id,
+        replicas,
+        ..MulticastGroup::default()
+    };
     let note = ports.note(&entry.metadata);
     Ok(match kind {
         Type::Insert => Operation::InsertMulticastGroup(group, note),
