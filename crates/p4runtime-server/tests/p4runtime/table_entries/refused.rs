@@ -13,6 +13,7 @@ use super::{
 };
 use crate::harness::{Harness, frame, ids};
 
+// spec: table-entry.insert-modify-delete
 #[tokio::test]
 async fn inserting_modifying_and_deleting_need_the_right_state() {
     let harness = Harness::start().await;
@@ -48,6 +49,7 @@ async fn inserting_modifying_and_deleting_need_the_right_state() {
     assert_eq!(read_back(&mut primary, request).await, []);
 }
 
+// spec: table-entry.full
 #[tokio::test]
 async fn a_full_table_says_so() {
     let harness = Harness::start().await;
@@ -59,6 +61,7 @@ async fn a_full_table_says_so() {
     assert_eq!(refused.0, Code::ResourceExhausted, "{}", refused.1);
 }
 
+// spec: table-entry.match-errors
 #[tokio::test]
 async fn keys_that_the_specification_forbids_are_refused() {
     let harness = Harness::start().await;
@@ -215,6 +218,7 @@ async fn keys_that_the_specification_forbids_are_refused() {
     );
 }
 
+// spec: table-entry.actions
 #[tokio::test]
 async fn actions_that_do_not_fit_are_refused() {
     let harness = Harness::start().await;
@@ -273,6 +277,7 @@ async fn actions_that_do_not_fit_are_refused() {
     }
 }
 
+// spec: table-entry.constant
 #[tokio::test]
 async fn constant_tables_are_read_but_not_written() {
     let harness = Harness::start().await;
