@@ -136,6 +136,16 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
         actions = { mark; NoAction; }
         size = 4;
     }
+    @p4runtime_role("program")
+    table begun {
+        key = { hdr.ethernet.dst_addr: exact; }
+        actions = { mark; NoAction; }
+        entries = {
+            0xb1: mark(71);
+            const 0xb2: mark(72);
+        }
+        size = 8;
+    }
     table replicated {
         key = { hdr.ethernet.ether_type: exact; }
         actions = { to_group; mirror; NoAction; }
@@ -167,6 +177,7 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
             one.apply();
             many.apply();
             few.apply();
+            begun.apply();
             replicated.apply();
             bit<48> last;
             slots.read(last, (bit<32>) sm.ingress_port);

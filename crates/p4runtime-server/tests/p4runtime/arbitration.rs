@@ -2,7 +2,7 @@
 
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
 use p4runtime_proto::p4::v1::update::Type;
-use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, Role, Uint128};
+use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, Role, StreamMessageRequest, Uint128};
 use tonic::Code;
 
 use crate::harness::{DEVICE_ID, Harness, patiently, status_of};
@@ -246,4 +246,42 @@ async fn stopping_the_server_ends_the_streams() {
     let mut primary = harness.primary().await;
     let (ended, ()) = tokio::join!(primary.ended(), harness.stop());
     assert_eq!(ended.code(), Code::Unavailable);
+}
+
+// spec: arbitration.limit
+#[tokio::test]
+async fn more_controllers_than_there_may_be_are_told_so() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    let mut join = async |election_id| {
+        let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+        let requests = tokio_stream::wrappers::UnboundedReceiverStream::new(receiver);
+        let update = RequestUpdate::Arbitration(MasterArbitrationUpdate {
+            device_id: DEVICE_ID,
+            election_id: election(election_id),
+            ..Default::default()
+        });
+        let update = Some(update);
+        sender.send(StreamMessageRequest { update }).unwrap();
+        let stream = patiently(client.stream_channel(requests)).await.unwrap();
+        let mut stream = stream.into_inner();
+        let told = patiently(stream.message()).await.map(drop);
+        (told, sender, stream)
+    };
+    let n_max = u64::try_from(p4runtime_server::limits::STREAMS_MAX).unwrap();
+    let mut live = Vec::new();
+    // The highest first, so that nobody is told of the others.
+    for election_id in (1..=n_max).rev() {
+        let joined = join(election_id).await;
+        joined.0.as_ref().unwrap();
+        live.push(joined);
+    }
+    let refused = join(0).await.0.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    // The place of one that has gone is free at once.
+    let gone = live.pop().unwrap();
+    drop(gone);
+    while join(0).await.0.is_err() {
+        tokio::task::yield_now().await;
+    }
 }

@@ -254,7 +254,7 @@ async fn without_a_config_a_role_has_what_no_annotation_gives_to_another() {
     );
     assert_eq!(routing.read(limited(1)).await.unwrap(), []);
     meters.role.clear();
-    assert_eq!(meters.read(every_entry()).await.unwrap().len(), 3);
+    assert_eq!(meters.read(every_entry()).await.unwrap().len(), 5);
     // One that never came and that the program names has its part too.
     let mut primary = Member {
         controller: harness.primary().await,
