@@ -10,7 +10,6 @@ use p4runtime_proto::p4::v1::digest_entry::Config;
 use p4runtime_proto::p4::v1::update::Type;
 use prost::Message;
 
-use super::unset;
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{Digest, Pipeline};
 
@@ -41,12 +40,12 @@ pub(super) fn operation(
             "digest \"{name}\": values of type {part} are not supported"
         )));
     }
-    let config = entry.config.as_ref().ok_or_else(|| unset("config"))?;
-    telling(config, &name)?;
+    // One that is left out has defaults, as clients send it whose values are all 0.
+    let config = entry.config.unwrap_or_default();
+    telling(&config, &name)?;
     let note = Note {
         bytes: config.encode_to_vec(),
-        // One of all defaults encodes to nothing.
-        form: 1,
+        form: u32::from(entry.config.is_some()),
         ..Note::default()
     };
     Ok(match kind {
@@ -82,8 +81,9 @@ pub(crate) fn of_note(note: &Note) -> Option<Telling> {
 
 /// The configuration as a controller reads it.
 pub(crate) fn to_proto(digest: &Digest, note: &Note) -> v1::DigestEntry {
+    let config = Config::decode(note.bytes.as_slice()).ok();
     v1::DigestEntry {
         digest_id: digest.id,
-        config: Config::decode(note.bytes.as_slice()).ok(),
+        config: config.filter(|_| note.form != 0),
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! Source: P4Runtime 1.5.0, "ValueSetEntry".
 
+use std::collections::HashSet;
+
 use control::Operation;
 use dataplane::{MatchField, MatchKind};
 use p4runtime_proto::p4::v1;
 use p4runtime_proto::p4::v1::update::Type;
+use tonic::Code;
 
 use super::{expect_modify, table_key};
 use crate::error::{EntityError, EntityResult};
@@ -30,7 +33,12 @@ pub(super) fn operation(
     let members = entry.members.iter();
     let members =
         members.map(|member| table_key::key(&set.fields, &member.r#match, NewNames::Bound, &what));
-    let members = members.collect::<EntityResult<_>>()?;
+    let members: Vec<_> = members.collect::<EntityResult<_>>()?;
+    let mut seen = HashSet::new();
+    if let Some(place) = members.iter().position(|member| !seen.insert(member)) {
+        let message = format!("{what}: member {} is given twice", place + 1);
+        return Err(EntityError::new(Code::AlreadyExists, message));
+    }
     Ok(Operation::SetValueSet(set.set, members))
 }
 

@@ -160,7 +160,6 @@ async fn wrong_configurations_are_refused() {
     for (kind, entity, code) in [
         (Type::Modify, digest("seen_t", good()), Code::NotFound),
         (Type::Delete, digest("seen_t", None), Code::NotFound),
-        (Type::Insert, digest("seen_t", None), Code::InvalidArgument),
         (
             Type::Insert,
             digest("seen_t", telling(-1, 0, 0)),
@@ -270,4 +269,19 @@ async fn without_a_primary_a_digest_is_lost() {
         assert_eq!(told.data, [seen_data(2)]);
         assert_eq!(dropped(&harness, "digest_no_primary"), 1);
     }
+}
+
+/// One whose values are all 0 may be left out, as finsy does.
+#[tokio::test]
+async fn a_configuration_may_be_left_out() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let entry = digest("seen_t", None);
+    primary
+        .write_one(Type::Insert, entry.clone())
+        .await
+        .unwrap();
+    assert_eq!(primary.read(entry.clone()).await.unwrap(), [entry]);
+    seen(&harness, 1);
+    assert_eq!(list(&mut primary).await.data, [seen_data(1)]);
 }

@@ -1,7 +1,5 @@
 //! Parser value sets.
 
-use std::collections::HashSet;
-
 use crate::{
     ControlErrorKind, Controlled, MatchField, ValueSetId,
     engine::Change,
@@ -20,7 +18,7 @@ impl Switch {
     ///
     /// # Errors
     /// `NotFound` for the set, `InvalidArgument` where a member does not fit its key,
-    /// `AlreadyExists` where one is given twice, `ResourceExhausted`.
+    /// `ResourceExhausted`.
     pub fn set_value_set(&mut self, set: ValueSetId, members: Vec<Vec<MatchField>>) -> Controlled {
         let loaded = self.loaded_mut()?;
         let declared = loaded.program.ir.value_sets.get(set.index());
@@ -33,13 +31,7 @@ impl Switch {
         }
         let members = members.into_iter();
         let members = members.map(|fields| member(&what, &declared.parts, fields));
-        let members = members.collect::<Controlled<Vec<Member>>>()?;
-        let mut seen = HashSet::new();
-        let mut all = members.iter();
-        if let Some(twice) = all.find(|it| !seen.insert((&it.value & &it.mask, &it.mask))) {
-            let message = format!("{what}: the member {:?} is given twice", twice.fields);
-            return refuse(ControlErrorKind::AlreadyExists, message);
-        }
+        let members = members.collect::<Controlled<_>>()?;
         loaded.externs.value_sets.replace(set, members);
         self.done(&Change::ValueSet(set))
     }
