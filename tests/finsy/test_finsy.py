@@ -67,6 +67,7 @@ async def read_all(switch: fy.Switch, *entities: object) -> list[object]:
     return [entity async for entity in switch.read(entities)]
 
 
+# spec: capabilities, get-pipeline
 def test_the_pipeline_and_the_version_are_read_back(address: str) -> None:
     async def check(switch: fy.Switch) -> None:
         assert str(switch.p4runtime_version) == "1.5.0"
@@ -77,6 +78,7 @@ def test_the_pipeline_and_the_version_are_read_back(address: str) -> None:
     run(address, check)
 
 
+# spec: table-entry.matches
 def test_table_entries_of_every_match_kind(address: str) -> None:
     async def check(switch: fy.Switch) -> None:
         entries = [
@@ -124,6 +126,7 @@ def test_table_entries_of_every_match_kind(address: str) -> None:
     run(address, check)
 
 
+# spec: table-entry.default
 def test_default_entries(address: str) -> None:
     async def check(switch: fy.Switch) -> None:
         default = fy.P4TableEntry("forward", is_default_action=True)
@@ -137,6 +140,7 @@ def test_default_entries(address: str) -> None:
     run(address, check)
 
 
+# spec: register.cells
 def test_registers(address: str) -> None:
     async def check(switch: fy.Switch) -> None:
         cells = [fy.P4RegisterEntry("slots", index=i, data=DST + i) for i in (0, 77, 131_071)]
@@ -151,6 +155,7 @@ def test_registers(address: str) -> None:
     run(address, check)
 
 
+# spec: counter.indexed
 def test_counters(address: str) -> None:
     async def check(switch: fy.Switch) -> None:
         data = fy.P4CounterData(byte_count=99, packet_count=3)
@@ -170,6 +175,7 @@ def test_counters(address: str) -> None:
     run(address, check)
 
 
+# spec: multicast.groups, clone-session.sessions
 def test_groups_and_sessions(address: str) -> None:
     async def check(switch: fy.Switch) -> None:
         replicas = tuple(P4Replica(port=2, instance=i) for i in (3, 1, 2))
@@ -205,6 +211,7 @@ def members_of(entry: object) -> dict[str, object]:
     return MessageToDict(found)
 
 
+# spec: extern-entry.generators
 def test_packet_generators(address: str, tmp_path: Path) -> None:
     p4info = tmp_path / "bridge.p4info.txtpb"
     p4info.write_text(P4INFO.read_text() + GENERATORS)
@@ -234,6 +241,7 @@ def test_packet_generators(address: str, tmp_path: Path) -> None:
     run(address, check, p4info)
 
 
+# spec: packet-io.in, packet-io.out
 def test_packets_go_out_and_come_in(address: str, in_memory: bool) -> None:
     if not in_memory:
         pytest.skip("NOT TESTED, only the switch in memory loops port 3 back to port 0")
@@ -254,6 +262,7 @@ def test_packets_go_out_and_come_in(address: str, in_memory: bool) -> None:
     run(address, check)
 
 
+# spec: arbitration.only-primary
 def test_a_controller_with_a_lower_election_id_may_read_but_not_write(address: str) -> None:
     async def check(switch: fy.Switch) -> None:
         cell = fy.P4RegisterEntry("slots", index=1, data=5)

@@ -120,6 +120,7 @@ fn switches(n_receivers: u8, what: What) -> Vec<Switch> {
             let emptied = switch.modify_multicast_group(MulticastGroup {
                 id: u32::from(group.receivers_group()),
                 replicas: Vec::new(),
+                backups: Vec::new(),
             });
             assert!(emptied.is_ok(), "the group is there: {emptied:?}");
         }
@@ -135,6 +136,7 @@ fn flood(n_copies: u16) -> MulticastGroup {
     MulticastGroup {
         id: FLOOD_GROUP,
         replicas: (0..n_copies).map(replica).collect(),
+        ..MulticastGroup::default()
     }
 }
 

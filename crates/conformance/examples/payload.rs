@@ -57,6 +57,7 @@ fn switch(action: &str, args: &[&[u8]]) -> Beside {
                 instance,
             })
             .collect(),
+        backups: Vec::new(),
     });
     switch
 }

@@ -248,6 +248,7 @@ fn multicast(id: u16, port: PortId, n_replicas: u16) -> MulticastGroup {
     MulticastGroup {
         id: u32::from(id),
         replicas: (0..n_replicas).map(replica).collect(),
+        ..MulticastGroup::default()
     }
 }
 

@@ -178,6 +178,7 @@ impl Sfu {
                 self.switches.insert_group(&MulticastGroup {
                     id: u32::from(GROUP),
                     replicas,
+                    backups: Vec::new(),
                 });
             }
         }

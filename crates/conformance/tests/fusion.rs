@@ -67,6 +67,7 @@ fn set_up(rng: &mut Rng) -> Vec<Step> {
         writes.push(Write::InsertMulticast(MulticastGroup {
             id,
             replicas: replicas_of_group,
+            backups: Vec::new(),
         }));
         writes.push(Write::InsertSession(CloneSession {
             id,
@@ -108,6 +109,7 @@ fn random_case(seed: u64) -> Case {
                 let group = MulticastGroup {
                     id: rng.u32(1..=3),
                     replicas: replicas(&mut rng, 30),
+                    backups: Vec::new(),
                 };
                 steps.push(Step::Write(Write::ModifyMulticast(group)));
             }

@@ -65,6 +65,7 @@ fn with_viewers(n_viewers: u16) -> (Beside, Vec<Arc<Mutex<Vec<usize>>>>) {
                 instance,
             })
             .collect(),
+        backups: Vec::new(),
     });
     (switches, calls)
 }
@@ -283,6 +284,7 @@ fn what_recirculates_comes_again_with_the_payload_that_it_got() {
                 instance,
             })
             .collect(),
+        ..MulticastGroup::default()
     });
     viewer(
         &mut switches,

@@ -49,6 +49,7 @@ fn set_up(rng: &mut Rng) -> Vec<Step> {
         let group = MulticastGroup {
             id,
             replicas: replicas(rng),
+            backups: Vec::new(),
         };
         let session = CloneSession {
             id,

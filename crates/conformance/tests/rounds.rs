@@ -47,6 +47,7 @@ fn set_up(rng: &mut Rng) -> Vec<Step> {
     let mut writes = vec![Write::InsertMulticast(MulticastGroup {
         id: 1,
         replicas: vec![replica(1, 1), replica(1, 2), replica(3, 3)],
+        backups: Vec::new(),
     })];
     // There is no session 0.
     for id in 1..=3 {

@@ -1,13 +1,17 @@
-//! Updates that are carried out one after the other, a piece at a time, so that frames may pass in between.
+//! Updates that are carried out one after the other, a piece at a time, so that frames may pass in between; or
+//! all of them in one piece, where they are to be done whole or not at all.
 
 use std::sync::Arc;
 
-use crate::error::OperationResult;
-use crate::limits::{CELLS_PER_UPDATE, UPDATES_PER_PIECE};
+use dataplane::{ControlError, ControlErrorKind};
+
+use crate::error::{Error, OperationResult};
+use crate::limits::{CELLS_PER_UPDATE, UNDIVIDED_UPDATES_MAX, UPDATES_PER_PIECE};
 use crate::operation::{Operation, Site};
+use crate::undo::Undo;
 
 /// The updates of one call, in their order. Each is carried out wholly or not at all; frames may see the
-/// state between two of them.
+/// state between two of them, unless the batch is undivided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// What is to be done.
@@ -24,9 +28,23 @@ impl Batch {
             atomicity: Atomicity::ContinueOnError,
         }
     }
+
+    /// What is to be done in one piece is no more than frames can wait for.
+    pub(crate) fn expect_possible(&self) -> Result<(), Error> {
+        let operations = self.operations.iter();
+        let n_updates = operations.fold(0, |sum: usize, it| sum.saturating_add(it.n_updates()));
+        if !self.atomicity.is_undivided() || n_updates <= UNDIVIDED_UPDATES_MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "expected a batch of {UNDIVIDED_UPDATES_MAX} updates at most that is done whole or not at all, since \
+             frames wait for it, found {n_updates}; a replica counts as one, and so do {CELLS_PER_UPDATE} cells"
+        );
+        Err(ControlError::new(ControlErrorKind::Unimplemented, message).into())
+    }
 }
 
-/// What becomes of a batch's other operations where one is refused. Nothing is ever taken back.
+/// What becomes of a batch's other operations where one is refused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Atomicity {
     /// Every one is attempted.
@@ -34,9 +52,20 @@ pub enum Atomicity {
     ContinueOnError,
     /// Those behind it are not; the results end with its own.
     StopAtError,
+    /// None is done: those before it are taken back exactly, those behind it not attempted, and their results
+    /// are `Aborted`. A worker does all in one piece, so that none of its packets has a pass in between; a packet
+    /// may have one pass before and another after it.
+    Whole,
+    /// The same, done when no packet is between two passes: each is treated as before or as after, whole.
+    WholeForPackets,
 }
 
 impl Atomicity {
+    /// Whether all is done in one piece.
+    pub fn is_undivided(self) -> bool {
+        matches!(self, Self::Whole | Self::WholeForPackets)
+    }
+
     /// Whether nothing more is attempted behind an operation that came to this.
     pub(crate) fn stops_at(self, last: Option<&OperationResult>) -> bool {
         self == Self::StopAtError && last.is_some_and(Result::is_err)
@@ -67,6 +96,11 @@ impl Running {
     /// counts for.
     pub(crate) fn go_on(&mut self, site: &mut Site<'_>) -> usize {
         let batch = Arc::clone(&self.batch);
+        if batch.atomicity.is_undivided() && !self.is_over {
+            self.results = all_or_none(&batch.operations, site);
+            self.is_over = true;
+            return UPDATES_PER_PIECE.max(batch.operations.len());
+        }
         let mut n_updates = 0;
         while n_updates < UPDATES_PER_PIECE
             && !self.is_over
@@ -118,4 +152,33 @@ impl Running {
     pub(crate) fn results(&mut self) -> Option<Vec<OperationResult>> {
         self.is_over.then(|| std::mem::take(&mut self.results))
     }
+}
+
+/// Carries out all operations, or none.
+pub(crate) fn all_or_none(operations: &[Operation], site: &mut Site<'_>) -> Vec<OperationResult> {
+    let mut undo = Undo::default();
+    let mut attempt = |operation: &Operation| {
+        operation.expect_reversible()?;
+        undo.note(operation, site);
+        operation.run(site)
+    };
+    let mut attempts = operations.iter().map(&mut attempt).enumerate();
+    let refused = attempts.find_map(|(place, result)| Some((place, result.err()?)));
+    match refused {
+        None => vec![Ok(()); operations.len()],
+        Some((place, error)) => {
+            undo.take_back(site);
+            let mut results = vec![Err(taken_back(place)); operations.len()];
+            results[place] = Err(error);
+            results
+        }
+    }
+}
+
+fn taken_back(refused: usize) -> ControlError {
+    let message = format!(
+        "not done, since update {} of the batch was refused",
+        refused + 1
+    );
+    ControlError::new(ControlErrorKind::Aborted, message)
 }

@@ -157,7 +157,7 @@ impl Device {
     pub async fn reading(self: &Arc<Self>) -> Result<Reading, Error> {
         let no_writes = Arc::clone(&self.order).read_owned().await;
         let pipeline = self.pipeline()?;
-        Ok(Reading::new(Arc::clone(self), pipeline, no_writes))
+        Ok(Reading::new(Arc::clone(self), pipeline, Some(no_writes)))
     }
 
     pub(crate) fn order(&self) -> Arc<RwLock<()>> {

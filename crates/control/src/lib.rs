@@ -18,7 +18,9 @@
 //!
 //! - **A batch** ([`Batch`]) is carried out in its order. A packet sees an update wholly or not at all, only cells of an
 //!   array one by one; [`limits::UPDATES_PER_PIECE`] updates have no frame in between. An update that is refused
-//!   changes nothing, and none is taken back for it; [`Atomicity`] says whether those behind it are attempted.
+//!   changes nothing; [`Atomicity`] says whether those behind it are attempted, and those before it taken back.
+//! - **An undivided batch** ([`Atomicity::Whole`], [`Atomicity::WholeForPackets`]) is one piece in every worker: step 5
+//!   has no frame in it, and all workers come to the same.
 //! - **A pipeline** is set by a step 5 of one piece: packets inside are dropped and counted, all state is cleared, and
 //!   the switch has the pipeline's generation for a name. A saved pipeline has a switch of its own that forwards nothing;
 //!   its commit sets it and writes again, in pieces, what was written to it.
@@ -32,7 +34,8 @@
 //!   is many visits with frames in between: what packets count goes on meanwhile.
 //! - **Frames** have their turn between pieces: a loop runs so many updates a turn, whoever wrote them.
 //!
-//! Reading order: `switch_handle`, `device`, `turn`, `pipeline`, `operation`, `batch`, `reading`, `changes`.
+//! Reading order: `switch_handle`, `device`, `turn`, `pipeline`, `operation`, `batch`, `undo`, `reading`,
+//! `changes`.
 
 mod batch;
 mod changes;
@@ -47,6 +50,7 @@ mod pipeline;
 mod reading;
 mod switch_handle;
 mod turn;
+mod undo;
 mod workers;
 
 pub use batch::{Atomicity, Batch};
@@ -57,7 +61,7 @@ pub use error::{Error, OperationResult};
 pub use lent::Lent;
 pub use notes::{EntryKey, Note, Notes};
 pub use operation::{CellValue, EntryChange, NewAction, Operation};
-pub use pipeline::{Checked, Pipeline};
+pub use pipeline::{Checked, Pipeline, blank_switch};
 pub use reading::{Places, Reading};
 pub use switch_handle::{
     DigestNotice, DigestSender, DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, LinkState,

@@ -4,6 +4,14 @@
 /// pieces in a turn, a tenth of a millisecond or so, before its frames have theirs.
 pub const UPDATES_PER_PIECE: usize = 64;
 
+/// Updates of a batch that is done in one piece, at most: ten milliseconds or so, in which frames wait in the
+/// kernel. A replica counts as one, and so do [`CELLS_PER_UPDATE`] cells.
+pub const UNDIVIDED_UPDATES_MAX: usize = 8_192;
+
+/// Times that a worker waits for a moment without a packet between two passes; each is a turn of its loop or
+/// so, all together some hundred milliseconds.
+pub const WAITS_FOR_PACKETS_MAX: usize = 1_000;
+
 /// Array cells that are written in the time of an update, at most: an update of all cells of a large array
 /// is many pieces.
 pub const CELLS_PER_UPDATE: u64 = 64;

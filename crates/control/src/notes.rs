@@ -2,7 +2,7 @@
 //!
 //! Changed only on the switch's thread, together with the entity it belongs to.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 use dataplane::{MatchField, ShardedMap, TableId};
@@ -26,7 +26,12 @@ pub struct Note {
     pub bytes: Vec<u8>,
     /// A cookie, or how the client wrote the entity.
     pub number: u64,
+    /// How the client wrote it, where there are more ways than one and a cookie too.
+    pub form: u32,
 }
+
+/// Digests of which a client is told, by name, and how. Each worker has its own, all the same.
+pub(crate) type Digests = BTreeMap<String, Note>;
 
 /// Notes of table entries, default actions, groups and sessions.
 #[derive(Default)]

@@ -13,7 +13,8 @@ use dataplane::{
 };
 
 use crate::error::OperationResult;
-use crate::notes::{EntryKey, Note, Notes};
+use crate::limits::CELLS_PER_UPDATE;
+use crate::notes::{Digests, EntryKey, Note, Notes};
 
 /// One update.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +59,12 @@ pub enum Operation {
     SetValueSet(ValueSetId, Vec<Vec<MatchField>>),
     /// As [`Switch::set_crc_parameters`].
     SetCrcParameters(String, CrcParameters),
+    /// Begins to tell a client of digests of a name; how is in the note.
+    InsertDigest(String, Note),
+    /// Tells it in another way.
+    ModifyDigest(String, Note),
+    /// Tells it no more.
+    DeleteDigest(String),
     /// As [`Switch::insert_multicast_group`].
     InsertMulticastGroup(MulticastGroup, Note),
     /// As [`Switch::modify_multicast_group`].
@@ -94,6 +101,8 @@ pub struct EntryChange {
     pub counter: Option<CounterValue>,
     /// The direct meter; none within makes it green.
     pub meter: Option<Option<MeterConfig>>,
+    /// The direct meter counts from zero.
+    pub resets_meter_counts: bool,
 }
 
 /// What an entry is told to do instead.
@@ -114,6 +123,8 @@ pub enum CellValue {
     Counter(CounterId, CounterValue),
     /// A meter's rates, with full buckets; none is green.
     Meter(MeterId, Option<MeterConfig>),
+    /// The same, and it counts from zero.
+    MeterAnew(MeterId, Option<MeterConfig>),
     /// A register's, in every worker.
     Register(RegisterId, Vec<u8>),
 }
@@ -124,6 +135,8 @@ pub(crate) struct Site<'a> {
     pub(crate) switch: &'a mut Switch,
     /// The first worker's are kept.
     pub(crate) notes: &'a mut Notes,
+    /// Of which digests a client is told, by name.
+    pub(crate) digests: &'a mut Digests,
     /// The worker's number.
     pub(crate) worker: usize,
     pub(crate) n_workers: usize,
@@ -145,9 +158,24 @@ impl Operation {
                 group.members.len()
             }
             Self::SetValueSet(_, members) => members.len(),
+            Self::SetCells(_, cells) => {
+                let n_cells = cells.end.saturating_sub(cells.start);
+                usize::try_from(n_cells / CELLS_PER_UPDATE).unwrap_or(usize::MAX - 1)
+            }
             _ => 0,
         };
         1 + n_more
+    }
+
+    /// Whether it can be taken back.
+    pub(crate) fn expect_reversible(&self) -> OperationResult {
+        let what = match self {
+            _ if self.is_of_generator() => "packet generators go on with time",
+            Self::SetCrcParameters(..) => "what a CRC was cannot be read",
+            _ => return Ok(()),
+        };
+        let message = format!("no batch that is done whole or not at all can have it: {what}");
+        Err(ControlError::new(ControlErrorKind::Unimplemented, message))
     }
 
     /// All of it at once.
@@ -183,6 +211,9 @@ impl Operation {
             }
             Self::SetValueSet(set, members) => switch.set_value_set(*set, members.clone()),
             Self::SetCrcParameters(of, parameters) => switch.set_crc_parameters(of, *parameters),
+            Self::InsertDigest(name, note) => site.set_digest(name, false, Some(note)),
+            Self::ModifyDigest(name, note) => site.set_digest(name, true, Some(note)),
+            Self::DeleteDigest(name) => site.set_digest(name, true, None),
             Self::InsertMulticastGroup(group, _) => switch.insert_multicast_group(group.clone()),
             Self::ModifyMulticastGroup(group, _) => switch.modify_multicast_group(group.clone()),
             Self::DeleteMulticastGroup(id) => switch.delete_multicast_group(*id),
@@ -239,6 +270,7 @@ impl Operation {
         if self.is_of_generator() {
             expect_forwarding(site.forwards)?;
         }
+        self.expect_one_way(site)?;
         let what = match self.idle_timeout_in() {
             _ if site.n_workers == 1 => return Ok(()),
             // An entry that one of them has not hit may be hit by another.
@@ -249,6 +281,47 @@ impl Operation {
         let n_workers = site.n_workers;
         let message = format!("{what} a switch with one worker, this one has {n_workers}");
         Err(ControlError::new(ControlErrorKind::Unimplemented, message))
+    }
+
+    /// An action profile has members, or its entries have groups of their own: P4Runtime 1.5.0, "One Shot
+    /// Action Selector Programming".
+    fn expect_one_way(&self, site: &Site<'_>) -> OperationResult {
+        let switch = &*site.switch;
+        let (profile, is_mixed) = match self {
+            Self::InsertMember(profile, _) | Self::InsertProfileGroup(profile, _) => {
+                (*profile, switch.n_one_shots(*profile) > 0)
+            }
+            _ => match self.profile_of_one_shot(switch) {
+                Some(profile) => (profile, switch.has_members(profile)),
+                None => return Ok(()),
+            },
+        };
+        if !is_mixed {
+            return Ok(());
+        }
+        let program = switch.program();
+        let info = program.and_then(|program| program.action_profile_info(profile));
+        let message = format!(
+            "action profile \"{}\": either it has members, or its entries have groups of their own, not both",
+            info.map_or("", |info| &info.name)
+        );
+        Err(ControlError::new(
+            ControlErrorKind::InvalidArgument,
+            message,
+        ))
+    }
+
+    /// The action profile of an entry that is to have a group of its own.
+    fn profile_of_one_shot(&self, switch: &Switch) -> Option<ActionProfileId> {
+        let (table, action) = match self {
+            Self::InsertEntry { table, entry, .. } => (*table, &entry.action),
+            Self::ModifyEntry(key, change) => (key.table, &change.action.as_ref()?.action),
+            _ => return None,
+        };
+        match action {
+            TableAction::OneShot(_) => switch.program()?.table_info(table)?.action_profile,
+            _ => None,
+        }
     }
 
     fn is_of_generator(&self) -> bool {
@@ -291,7 +364,9 @@ impl CellValue {
         };
         match self {
             Self::Counter(counter, _) => site.switch.counter_cell(*counter, last).map(drop),
-            Self::Meter(meter, _) => site.switch.meter_cell(*meter, last).map(drop),
+            Self::Meter(meter, _) | Self::MeterAnew(meter, _) => {
+                site.switch.meter_cell(*meter, last).map(drop)
+            }
             Self::Register(register, _) => site.switch.register_cell(*register, last).map(drop),
         }
     }
@@ -307,6 +382,10 @@ impl CellValue {
             Self::Meter(meter, config) => {
                 cells.try_for_each(|cell| site.switch.set_meter_cell(*meter, cell, *config))
             }
+            Self::MeterAnew(meter, config) => cells.try_for_each(|cell| {
+                site.switch.set_meter_cell(*meter, cell, *config)?;
+                site.switch.reset_meter_counts(*meter, cell)
+            }),
             Self::Register(register, value) => {
                 site.switch.set_register_cells(*register, cells, value)
             }
@@ -341,7 +420,7 @@ impl Site<'_> {
         if counter.is_some() {
             self.switch.direct_counter(*table, of, *priority)?;
         }
-        if change.meter.is_some() {
+        if change.meter.is_some() || change.resets_meter_counts {
             self.switch.direct_meter(*table, of, *priority)?;
         }
         if change.action.is_some() || change.meter.is_some() {
@@ -359,11 +438,31 @@ impl Site<'_> {
             self.switch
                 .set_direct_meter(*table, of, *priority, config)?;
         }
+        if change.resets_meter_counts {
+            self.switch
+                .reset_direct_meter_counts(*table, of, *priority)?;
+        }
         if let Some(value) = counter {
             self.switch
                 .set_direct_counter(*table, of, *priority, value)?;
         }
         Ok(())
+    }
+
+    /// Has a client be told of digests of a name, of which it was told before or not.
+    fn set_digest(&mut self, name: &str, is_there: bool, note: Option<&Note>) -> OperationResult {
+        if self.digests.contains_key(name) == is_there {
+            match note {
+                Some(note) => self.digests.insert(name.to_owned(), note.clone()),
+                None => self.digests.remove(name),
+            };
+            return Ok(());
+        }
+        let (kind, what) = match is_there {
+            true => (ControlErrorKind::NotFound, "is not told of"),
+            false => (ControlErrorKind::AlreadyExists, "is told of already"),
+        };
+        Err(ControlError::new(kind, format!("digest \"{name}\" {what}")))
     }
 
     fn find(&self, key: &EntryKey) -> Result<TableEntry, ControlError> {

@@ -2,6 +2,7 @@
 //! what the protocol that set it knows of it.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -10,11 +11,11 @@ use dataplane::{
     Program, Switch, SwitchConfig,
 };
 
-use crate::batch::Batch;
+use crate::batch::{Batch, all_or_none};
 use crate::device::lock;
 use crate::error::OperationResult;
 use crate::limits::SAVED_UPDATES_MAX;
-use crate::notes::Notes;
+use crate::notes::{Digests, Note, Notes};
 use crate::operation::{Operation, Site};
 
 /// What the protocol that set a pipeline knows of it: P4Runtime its P4Info, for example.
@@ -27,11 +28,20 @@ pub struct Checked {
     pub(crate) view: View,
 }
 
+impl Checked {
+    /// What the protocol that has checked it knows of it, if that is so.
+    pub fn view<V: Any + Send + Sync>(&self) -> Option<Arc<V>> {
+        Arc::clone(&self.view).downcast().ok()
+    }
+}
+
 /// A pipeline and the state that reads and writes refer to.
 pub struct Pipeline {
     checked: Checked,
     generation: u64,
     notes: Mutex<Notes>,
+    /// Each worker's.
+    digests: Mutex<Vec<Arc<Mutex<Digests>>>>,
     /// Some between saving and commit: writes and reads go to a switch of their own.
     shadow: Option<Mutex<Shadow>>,
 }
@@ -65,6 +75,18 @@ impl PayloadExtern for StandIn {
     fn transform(&mut self, _: PayloadBatch<'_>) {}
 }
 
+/// A switch that forwards nothing, with a program as it begins.
+pub fn blank_switch(program: &Program) -> Switch {
+    let mut switch = Switch::new(SwitchConfig::default());
+    for signature in &program.ir().payload_externs {
+        let stand_in = Box::new(StandIn(signature.clone()));
+        let registered = switch.register_payload_extern(&signature.name, stand_in);
+        registered.expect("the switch that forwards has it under this name");
+    }
+    switch.set_program(program.clone());
+    switch
+}
+
 impl Pipeline {
     /// Its program: names, ids and widths of everything that operations are about.
     pub fn program(&self) -> &Program {
@@ -96,18 +118,13 @@ impl Pipeline {
             checked,
             generation,
             notes: Mutex::default(),
+            digests: Mutex::default(),
             shadow: None,
         }
     }
 
     pub(crate) fn saved(checked: Checked, generation: u64) -> Self {
-        let mut switch = Switch::new(SwitchConfig::default());
-        for signature in &checked.program.ir().payload_externs {
-            let stand_in = Box::new(StandIn(signature.clone()));
-            let registered = switch.register_payload_extern(&signature.name, stand_in);
-            registered.expect("the switch that forwards has it under this name");
-        }
-        switch.set_program(checked.program.clone());
+        let switch = blank_switch(&checked.program);
         let written = Vec::new();
         Self {
             shadow: Some(Mutex::new(Shadow { switch, written })),
@@ -135,13 +152,32 @@ impl Pipeline {
             not_kept = Notes::default();
             &mut not_kept
         };
+        let digests = self.digests_of(worker);
         work(&mut Site {
             switch,
             notes,
+            digests: &mut lock(&digests),
             worker,
             n_workers,
             forwards: !self.is_saved(),
         })
+    }
+
+    fn digests_of(&self, worker: usize) -> Arc<Mutex<Digests>> {
+        let mut all = lock(&self.digests);
+        let n_workers = all.len().max(worker + 1);
+        all.resize_with(n_workers, Arc::default);
+        Arc::clone(&all[worker])
+    }
+
+    /// The digests of which a client wants to be told, by name, and what it stores with them.
+    pub fn digests(&self) -> BTreeMap<String, Note> {
+        lock(&self.digests_of(0)).clone()
+    }
+
+    /// What a client stores with a digest of which it wants to be told.
+    pub fn digest(&self, name: &str) -> Option<Note> {
+        lock(&self.digests_of(0)).get(name).cloned()
     }
 
     /// Reads something from the switch of a saved pipeline; none of one that forwards.
@@ -158,11 +194,23 @@ impl Pipeline {
     ) -> Option<Vec<OperationResult>> {
         let Shadow { switch, written } = &mut *lock(self.shadow.as_ref()?);
         let mut one = |site: &mut Site<'_>, operation: &Operation| {
-            expect_room(written)?;
+            expect_room(written, 1)?;
             operation.run(site)?;
             written.push(operation.clone());
             Ok(())
         };
+        if batch.atomicity.is_undivided() {
+            let room = expect_room(written, batch.operations.len());
+            let whole = |site: &mut Site<'_>| all_or_none(&batch.operations, site);
+            let results = match room {
+                Ok(()) => self.with_site((0, n_workers), switch, whole),
+                Err(error) => vec![Err(error); batch.operations.len()],
+            };
+            if results.iter().all(Result::is_ok) {
+                written.extend_from_slice(&batch.operations);
+            }
+            return Some(results);
+        }
         self.with_site((0, n_workers), switch, |site| {
             let mut results = Vec::with_capacity(batch.operations.len());
             for operation in &batch.operations {
@@ -182,8 +230,8 @@ impl Pipeline {
     }
 }
 
-fn expect_room(written: &[Operation]) -> OperationResult {
-    if written.len() < SAVED_UPDATES_MAX {
+fn expect_room(written: &[Operation], n_more: usize) -> OperationResult {
+    if written.len() + n_more <= SAVED_UPDATES_MAX {
         return Ok(());
     }
     let message =

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use dataplane::{
     CloneSession, ControlError, ControlErrorKind, CounterId, CounterValue, GeneratorStatus,
-    MatchField, MulticastGroup, RegisterId, Switch, TableEntry, TableId,
+    MatchField, MeterConfig, MeterCounts, MeterId, MulticastGroup, RegisterId, Switch, TableEntry,
+    TableId,
 };
 use tokio::sync::OwnedRwLockReadGuard;
 
@@ -23,7 +24,7 @@ use crate::pipeline::Pipeline;
 pub struct Reading {
     device: Arc<Device>,
     pipeline: Arc<Pipeline>,
-    /// While it is there.
+    /// While it is there; none of who reads in a turn.
     no_writes: Option<OwnedRwLockReadGuard<()>>,
     change: u64,
 }
@@ -48,13 +49,13 @@ impl Reading {
     pub(crate) fn new(
         device: Arc<Device>,
         pipeline: Arc<Pipeline>,
-        no_writes: OwnedRwLockReadGuard<()>,
+        no_writes: Option<OwnedRwLockReadGuard<()>>,
     ) -> Self {
         Self {
             change: device.changes.n_told(),
             device,
             pipeline,
-            no_writes: Some(no_writes),
+            no_writes,
         }
     }
 
@@ -133,6 +134,30 @@ impl Reading {
         let sums = all.into_iter().reduce(|sums, values| {
             let pairs = sums.into_iter().zip(values);
             pairs.map(|(sum, value)| plus(sum, value)).collect()
+        });
+        Ok(sums)
+    }
+
+    /// Some more of a meter array's cells, in the same way: rates, and what was counted.
+    ///
+    /// # Errors
+    /// `NotFound`, `OutOfRange`.
+    pub async fn meter_cells(
+        &self,
+        meter: MeterId,
+        cells: &mut Range<u64>,
+    ) -> Result<Option<Vec<(Option<MeterConfig>, MeterCounts)>>, Error> {
+        let read = move |switch: &Switch, cell| {
+            let rates = switch.meter_cell(meter, cell)?;
+            Ok((rates, switch.meter_counts(meter, cell)?))
+        };
+        let Some((_, all)) = self.cells(cells, read).await? else {
+            return Ok(None);
+        };
+        let sums = all.into_iter().reduce(|sums, values| {
+            let pairs = sums.into_iter().zip(values);
+            let sum = |((rates, sum), (_, counts))| (rates, plus_by_color(sum, counts));
+            pairs.map(sum).collect()
         });
         Ok(sums)
     }
@@ -247,17 +272,27 @@ fn counted_together(all: Vec<Vec<TableEntry>>) -> Vec<TableEntry> {
     let mut all = all.into_iter();
     let mut entries = all.next().unwrap_or_default();
     let others: Vec<_> = all.flatten().collect();
-    let mut counts: HashMap<_, CounterValue> = HashMap::with_capacity(entries.len());
+    let mut counts: HashMap<_, (CounterValue, MeterCounts)> = HashMap::with_capacity(entries.len());
     for other in &others {
-        let count = counts.entry((&other.key, other.priority)).or_default();
+        let (count, by_color) = counts.entry((&other.key, other.priority)).or_default();
         *count = plus(*count, other.counter);
+        *by_color = plus_by_color(*by_color, other.meter_counts);
     }
     for entry in &mut entries {
-        if let Some(count) = counts.get(&(&entry.key, entry.priority)) {
+        if let Some((count, by_color)) = counts.get(&(&entry.key, entry.priority)) {
             entry.counter = plus(entry.counter, *count);
+            entry.meter_counts = plus_by_color(entry.meter_counts, *by_color);
         }
     }
     entries
+}
+
+fn plus_by_color(one: MeterCounts, other: MeterCounts) -> MeterCounts {
+    MeterCounts {
+        green: plus(one.green, other.green),
+        yellow: plus(one.yellow, other.yellow),
+        red: plus(one.red, other.red),
+    }
 }
 
 fn plus(one: CounterValue, other: CounterValue) -> CounterValue {

@@ -3,17 +3,19 @@
 //! What hands over work does so at once, without waiting: a protocol that asks whether its client may write
 //! holds its answer still meanwhile. The turn ends with what it gives back.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use dataplane::{ControlError, ControlErrorKind};
+use dataplane::{ControlError, ControlErrorKind, Switch};
 use tokio::sync::OwnedRwLockWriteGuard;
 
-use crate::batch::{Batch, Running};
+use crate::batch::{Atomicity, Batch, Running};
 use crate::changes::Changed;
 use crate::device::{Answers, Device, expect_generation, lock};
 use crate::error::{Error, OperationResult};
+use crate::limits::{UPDATES_PER_PIECE, WAITS_FOR_PACKETS_MAX};
 use crate::operation::Operation;
 use crate::pipeline::{Checked, Pipeline};
+use crate::reading::Reading;
 use crate::switch_handle::SwitchContext;
 
 /// What one caller has, and no other; [`Device::in_turn`] gives it.
@@ -52,13 +54,19 @@ impl Turn {
         &self.device
     }
 
+    /// A pipeline to read from, while the turn lasts.
+    pub fn reading(&self, pipeline: &Arc<Pipeline>) -> Reading {
+        Reading::new(Arc::clone(&self.device), Arc::clone(pipeline), None)
+    }
+
     /// Hands over a batch that was made for this pipeline. Its operations are carried out in order; a
     /// worker's frames may pass between two pieces, and one worker may be earlier than another.
     pub fn write(self, pipeline: &Arc<Pipeline>, batch: Batch) -> Written {
         let batch = Arc::new(batch);
-        let answers = match pipeline.is_saved() {
-            true => Answers::ready(self.write_saved(pipeline, &batch)),
-            false => self.submit(pipeline, &batch),
+        let answers = match batch.expect_possible() {
+            Err(error) => Answers::ready(Err(error)),
+            Ok(()) if pipeline.is_saved() => Answers::ready(self.write_saved(pipeline, &batch)),
+            Ok(()) => self.submit(pipeline, &batch),
         };
         Written {
             turn: self,
@@ -86,12 +94,21 @@ impl Turn {
         batch: &Arc<Batch>,
     ) -> Answers<Result<Vec<OperationResult>, Error>> {
         let n_workers = self.device.n_workers();
+        let gate = Gate::new(batch.atomicity);
         self.device.submit_steps(|worker| {
-            let pipeline = Arc::clone(pipeline);
+            let (pipeline, mut gate) = (Arc::clone(pipeline), gate.clone());
             let mut running = Running::new(Arc::clone(batch));
             move |context: &mut SwitchContext<'_>| {
                 if let Err(error) = expect_generation(context.switch, pipeline.generation()) {
                     return Some(Err(error));
+                }
+                match gate.pass(context.switch) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        context.n_updates += UPDATES_PER_PIECE;
+                        return None;
+                    }
+                    Err(error) => return Some(Err(error)),
                 }
                 let site = (worker, n_workers);
                 context.n_updates +=
@@ -105,7 +122,36 @@ impl Turn {
     /// forgotten.
     pub fn commit(self, checked: Checked) -> Committed {
         lock(&self.device.saved).take();
-        self.forward(checked, Vec::new())
+        self.forward(checked, Batch::new(Vec::new()))
+    }
+
+    /// The same for a pipeline that has what the operations say from its beginning, as long as these are few
+    /// enough for one piece; otherwise frames pass before it has all. Nothing is done unless a switch that forwards
+    /// nothing takes them all.
+    ///
+    /// # Errors
+    /// What the first one that cannot be carried out comes to.
+    pub fn commit_with(
+        self,
+        checked: Checked,
+        operations: Vec<Operation>,
+    ) -> Result<Committed, Error> {
+        let trial = Pipeline::saved(checked.clone(), 0);
+        let mut batch = Batch::new(operations);
+        batch.atomicity = Atomicity::StopAtError;
+        let results = trial.write_saved(&batch, self.device.n_workers());
+        let results = results.unwrap_or_default();
+        results.into_iter().collect::<OperationResult>()?;
+        lock(&self.device.saved).take();
+        let mut batch = Batch {
+            operations: trial.take_written(),
+            atomicity: Atomicity::Whole,
+        };
+        let is_reversible = |it: &Operation| it.expect_reversible().is_ok();
+        if batch.expect_possible().is_err() || !batch.operations.iter().all(is_reversible) {
+            batch.atomicity = Atomicity::ContinueOnError;
+        }
+        Ok(self.forward(checked, batch))
     }
 
     /// Makes a pipeline the one that reads and writes refer to; another goes on forwarding.
@@ -124,13 +170,13 @@ impl Turn {
             ControlError::new(ControlErrorKind::NotFound, "no pipeline config is saved")
         })?;
         let written = saved.take_written();
-        Ok(self.forward(saved.checked().clone(), written))
+        Ok(self.forward(saved.checked().clone(), Batch::new(written)))
     }
 
-    fn forward(self, checked: Checked, written: Vec<Operation>) -> Committed {
+    fn forward(self, checked: Checked, batch: Batch) -> Committed {
         let generation = self.device.next_generation();
         let pipeline = Arc::new(Pipeline::new(checked, generation));
-        let (batch, n_workers) = (Arc::new(Batch::new(written)), self.device.n_workers());
+        let (batch, n_workers) = (Arc::new(batch), self.device.n_workers());
         let answers = self.device.submit_steps(|worker| {
             let (device, pipeline) = (Arc::clone(&self.device), Arc::clone(&pipeline));
             let mut running = Running::new(Arc::clone(&batch));
@@ -151,6 +197,61 @@ impl Turn {
             answers,
         }
     }
+}
+
+/// Lets a batch through at a moment at which it is done for whole packets; all workers or none.
+#[derive(Clone)]
+struct Gate {
+    /// None is open.
+    state: Option<Arc<Mutex<Passing>>>,
+    n_waits: usize,
+}
+
+/// What the workers of a batch have come to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passing {
+    Undecided,
+    /// One has carried it out, and so will all.
+    Passes,
+    /// One has waited for too long before any has carried it out.
+    Refused,
+}
+
+impl Gate {
+    fn new(atomicity: Atomicity) -> Self {
+        let waits = atomicity == Atomicity::WholeForPackets;
+        Self {
+            state: waits.then(|| Arc::new(Mutex::new(Passing::Undecided))),
+            n_waits: 0,
+        }
+    }
+
+    /// Whether the worker may carry it out now, or is to ask again.
+    fn pass(&mut self, switch: &Switch) -> Result<bool, Error> {
+        let Some(state) = &self.state else {
+            return Ok(true);
+        };
+        let state = &mut *lock(state);
+        if *state == Passing::Refused {
+            return Err(packets_between());
+        }
+        if switch.is_between_packets() {
+            *state = Passing::Passes;
+            return Ok(true);
+        }
+        self.n_waits += 1;
+        if *state == Passing::Undecided && self.n_waits > WAITS_FOR_PACKETS_MAX {
+            *state = Passing::Refused;
+            return Err(packets_between());
+        }
+        Ok(false)
+    }
+}
+
+fn packets_between() -> Error {
+    let message = "no moment came without a packet between two passes, for which the batch is to be done as a whole: \
+                   rates hold packets in queues, or more come than the switch keeps up with";
+    ControlError::new(ControlErrorKind::Unimplemented, message).into()
 }
 
 impl Written {

@@ -80,7 +80,11 @@ fn ready(mut switch: Switch, program: &Program) -> Switch {
     };
     let replicas = (0..20).map(|instance| replica(3, instance)).collect();
     switch
-        .insert_multicast_group(MulticastGroup { id: 1, replicas })
+        .insert_multicast_group(MulticastGroup {
+            id: 1,
+            replicas,
+            backups: Vec::new(),
+        })
         .unwrap();
     let session = CloneSession {
         id: 5,

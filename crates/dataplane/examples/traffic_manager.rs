@@ -147,7 +147,11 @@ fn switch(n_copies: u16, fuses_fanout: bool) -> Switch {
         instance,
     };
     let replicas = (0..n_copies).map(replica).collect();
-    let group = MulticastGroup { id: 1, replicas };
+    let group = MulticastGroup {
+        id: 1,
+        replicas,
+        backups: Vec::new(),
+    };
     switch.insert_multicast_group(group).unwrap();
     switch
 }

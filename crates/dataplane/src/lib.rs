@@ -23,10 +23,10 @@ pub use model::{
     ActionCall, ActionId, ActionProfileId, CloneSession, ControlError, ControlErrorKind, CounterId,
     CounterValue, CrcParameters, Digest, DropReason, GeneratorChange, GeneratorConfig,
     GeneratorCounters, GeneratorState, GeneratorStatus, IdleTimeout, MatchField, MeterConfig,
-    MeterId, MulticastGroup, Nanos, OwnedTransmit, Pace, PortCounters, PortId, ProfileGroup,
-    ProfileMember, RegisterId, Replica, ShardedMap, Stream, SwitchConfig, SwitchCounters,
-    TableAction, TableCounters, TableEntry, TableId, Transmit, Transmitted, ValueSetId,
-    WeightedCall, limits,
+    MeterCounts, MeterId, MulticastGroup, Nanos, OwnedTransmit, Pace, PortCounters, PortId,
+    ProfileGroup, ProfileMember, RegisterId, Replica, ShardedMap, Stream, SwitchConfig,
+    SwitchCounters, TableAction, TableCounters, TableEntry, TableId, Transmit, Transmitted,
+    ValueSetId, WeightedCall, limits,
 };
 pub(crate) use model::{Controlled, Frame, bits, color, invalid, missing, refuse, value};
 pub use offload::{Offload, OffloadStatus};
@@ -34,6 +34,6 @@ pub use program::{
     ActionInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo, PayloadSignature, Program,
     TableInfo, ir::SourceLine,
 };
-pub use switch::{DrainToken, Switch};
+pub use switch::{DrainToken, EntrySnapshot, MeterSnapshot, ProfileSnapshot, Switch};
 pub use trace::{TraceEvent, TraceKind, TraceRenderer, TraceSink};
 pub use traffic_manager::latency::{Latencies, LatencyReport, LatencySummary, RecentMaxima};

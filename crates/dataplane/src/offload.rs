@@ -135,23 +135,24 @@ impl<'a> Written<'a> {
 
     /// The ids of all multicast groups.
     pub fn multicast_groups(&self) -> impl Iterator<Item = u32> {
-        self.traffic.groups.from(0).map(|group| group.id)
+        self.traffic.groups.ids()
     }
 
     /// A clone session.
     pub fn clone_session(&self, id: u32) -> Option<CloneSession> {
         let mut from = self.traffic.sessions.from(id);
-        from.next().filter(|session| session.id == id)
+        let session = from.next()?.into_session();
+        (session.id == id).then_some(session)
     }
 
     /// The ids of all clone sessions.
     pub fn clone_sessions(&self) -> impl Iterator<Item = u32> {
-        self.traffic.sessions.from(0).map(|session| session.id)
+        self.traffic.sessions.ids()
     }
 
     /// The rates of a cell of a meter; none is green.
     pub fn meter(&self, meter: MeterId, index: usize) -> Option<MeterConfig> {
-        self.state.externs.meters.get(meter, index)
+        self.state.externs.meters.get(meter, index)?.config()
     }
 
     /// The rates of an entry's meter; none is green.

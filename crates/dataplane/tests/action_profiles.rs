@@ -101,6 +101,7 @@ fn group(id: u32, members: &[(u32, u32)]) -> ProfileGroup {
         id,
         max_size: 0,
         members: members.to_vec(),
+        ..ProfileGroup::default()
     }
 }
 
@@ -164,6 +165,7 @@ fn weights_are_shares_and_one_shots_choose_as_groups_do() {
     let call = |left, weight| WeightedCall {
         call: rig.call(left),
         weight,
+        watch: None,
     };
     let one_shot = TableAction::OneShot(vec![call(1, 3), call(2, 1)]);
     rig.entry(2, one_shot.clone());
@@ -310,6 +312,7 @@ fn wrong_calls_are_refused() {
     let weightless = WeightedCall {
         call: action.clone(),
         weight: 0,
+        watch: None,
     };
     assert_eq!(
         entry(TableAction::OneShot(vec![weightless])),

@@ -105,6 +105,7 @@ fn a_program_runs_by_the_names_widths_units_and_rules_of_its_architecture() {
     let group = MulticastGroup {
         id: 5,
         replicas: replicas.to_vec(),
+        backups: Vec::new(),
     };
     switch.insert_multicast_group(group).unwrap();
     let sent = exchange(&mut switch, 0x1234, 0, &[3, 0, 0, 0]);

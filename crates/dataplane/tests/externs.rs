@@ -22,6 +22,7 @@ const RATES: MeterConfig = MeterConfig {
     committed_burst: 1,
     peak_rate: 1_000,
     peak_burst: 2,
+    excess_burst: 0,
 };
 
 /// `pkt.left` becomes the colour of `meter[pkt.kind]`, 0x77 before.
@@ -146,6 +147,7 @@ fn a_direct_meter_writes_its_colour_before_the_action_runs() {
         committed_burst: 4,
         peak_rate: 1,
         peak_burst: 8,
+        excess_burst: 0,
     };
     switch
         .set_direct_meter(table, &kind(1), 0, Some(config))
@@ -456,7 +458,11 @@ fn truncating() -> Switch {
         instance: 0,
     }];
     switch
-        .insert_multicast_group(dataplane::MulticastGroup { id: 4, replicas })
+        .insert_multicast_group(dataplane::MulticastGroup {
+            id: 4,
+            replicas,
+            ..dataplane::MulticastGroup::default()
+        })
         .unwrap();
     switch
 }

@@ -51,7 +51,11 @@ fn replicas(n: u16, port: impl Fn(u16) -> u16) -> Vec<Replica> {
 
 fn switch(gives_priorities: bool, config: SwitchConfig, replicas: Vec<Replica>) -> Switch {
     let mut switch = program(gives_priorities).switch(config);
-    let group = MulticastGroup { id: 1, replicas };
+    let group = MulticastGroup {
+        id: 1,
+        replicas,
+        backups: Vec::new(),
+    };
     switch.insert_multicast_group(group).unwrap();
     switch
 }

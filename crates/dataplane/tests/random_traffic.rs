@@ -154,6 +154,7 @@ fn switch(seeded: &mut Seeded) -> Switch {
             .insert_multicast_group(MulticastGroup {
                 id,
                 replicas: replicas(seeded),
+                backups: Vec::new(),
             })
             .unwrap();
     }

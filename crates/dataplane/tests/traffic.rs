@@ -251,6 +251,7 @@ fn group(id: u32, replicas: &[(u16, u16)]) -> MulticastGroup {
     MulticastGroup {
         id,
         replicas: to_replicas(replicas),
+        ..MulticastGroup::default()
     }
 }
 

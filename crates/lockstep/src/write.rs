@@ -132,7 +132,11 @@ impl<'a> Writer<'a> {
         let mut writes = Vec::new();
         for id in COPY_IDS {
             let replicas = self.replicas();
-            writes.push(Write::InsertMulticast(MulticastGroup { id, replicas }));
+            writes.push(Write::InsertMulticast(MulticastGroup {
+                id,
+                replicas,
+                backups: Vec::new(),
+            }));
             let session = self.session(id);
             writes.push(Write::InsertSession(session));
         }
@@ -260,6 +264,7 @@ impl<'a> Writer<'a> {
                     Some(WeightedCall {
                         call: self.call(info)?,
                         weight: self.rng.u32(1..4),
+                        watch: None,
                     })
                 });
                 TableAction::OneShot(calls.collect())
@@ -282,6 +287,8 @@ impl<'a> Writer<'a> {
                 id: id.min(3),
                 max_size: 0,
                 members: members.collect(),
+                counts_members: false,
+                watched: Vec::new(),
             };
             return Some(match choice {
                 5 => Write::DeleteGroup(profile, id),
@@ -335,6 +342,7 @@ impl<'a> Writer<'a> {
             committed_burst,
             peak_rate: committed_rate * 2,
             peak_burst: committed_burst + 50,
+            excess_burst: 0,
         })
     }
 
@@ -377,6 +385,7 @@ impl<'a> Writer<'a> {
             _ => Write::ModifyMulticast(MulticastGroup {
                 id,
                 replicas: self.replicas(),
+                backups: Vec::new(),
             }),
         }
     }

@@ -1,39 +1,52 @@
 //! Client arbitration: who is primary, and who is told what. A pure state machine.
 //!
-//! Source: P4Runtime 1.5.0, "Client Arbitration and Controller Replication". Only the default
-//! role exists. When the primary leaves there is none until a client sends an election id that is
+//! Source: P4Runtime 1.5.0, "Client Arbitration and Controller Replication". Each role has a primary of its
+//! own. When a primary leaves there is none until a client sends an election id that is
 //! at least the highest ever seen; nobody is promoted on its own.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use p4runtime_proto::google::rpc;
 use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, Role, Uint128};
+use prost_types::Any;
 use tonic::Status;
 
-use crate::limits::STREAMS_MAX;
-use crate::p4runtime_service::named_role;
+use crate::limits::{ROLES_MAX, STREAMS_MAX};
+use crate::roles::{Access, RoleConfig, RoleName, role_config};
 use crate::stream::StreamSender;
 
 /// A stream, as long as it is open; numbers are not used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClientId(u64);
 
-/// The live controllers of one device and the default role.
+/// The live controllers of one device, by role.
 pub(crate) struct Arbitration {
     device_id: u64,
     next_client: u64,
     clients: BTreeMap<ClientId, Client>,
+    /// Every role of which a controller has ever been live; the default role always.
+    roles: BTreeMap<RoleName, RoleState>,
+}
+
+#[derive(Default)]
+struct RoleState {
     primary: Option<ClientId>,
     /// The primary and its election id as the log has them.
     told: Option<(ClientId, u128)>,
     /// The highest election id ever seen.
     highest: Option<u128>,
+    /// As the last primary that gave one has written it.
+    config: Option<Any>,
+    access: Arc<Access>,
 }
 
 struct Client {
+    role: RoleName,
     /// None never becomes primary.
     election_id: Option<u128>,
-    role: Option<Role>,
+    /// As it was written: answers repeat it.
+    written: Option<Role>,
     sender: StreamSender,
 }
 
@@ -42,9 +55,9 @@ struct Client {
 pub(crate) enum Notify {
     /// Only the sender, a backup.
     Sender,
-    /// Everybody, there is no primary.
+    /// Everybody of its role, there is no primary.
     All,
-    /// Everybody else at once; the sender, which is primary now, when the writes that have
+    /// Everybody else of its role at once; the sender, which is primary now, when the writes that have
     /// started are done.
     OthersThenPrimary,
 }
@@ -55,9 +68,7 @@ impl Arbitration {
             device_id,
             next_client: 0,
             clients: BTreeMap::new(),
-            primary: None,
-            told: None,
-            highest: None,
+            roles: BTreeMap::from([(RoleName::default(), RoleState::default())]),
         }
     }
 
@@ -75,114 +86,202 @@ impl Arbitration {
         sender: &StreamSender,
     ) -> Result<Notify, Status> {
         let election_id = update.election_id.map(number);
-        self.check(client, update, election_id)?;
+        let role = role_name(update.role.as_ref());
+        let config = self.check(client, &role, update, election_id)?;
         let entry = Client {
+            role: role.clone(),
             election_id,
-            role: update.role.clone(),
+            written: update.role.clone(),
             sender: sender.clone(),
         };
         self.clients.insert(client, entry);
-
-        if election_id.is_some() && election_id >= self.highest {
-            self.highest = election_id;
-            self.set_primary(Some(client));
+        let state = self.roles.entry(role.clone()).or_default();
+        if election_id.is_some() && election_id >= state.highest {
+            state.highest = election_id;
+            state.config = update.role.as_ref().and_then(|role| role.config.clone());
+            self.set_access(&role, config);
+            self.set_primary(&role, Some(client));
             return Ok(Notify::OthersThenPrimary);
         }
-        if self.primary == Some(client) {
-            self.set_primary(None);
+        let is_primary = state.primary == Some(client);
+        // What nothing has changed keeps the access it had, but a new role gets its own.
+        let config = self.config_of(&role);
+        self.set_access(&role, config);
+        if is_primary {
+            self.set_primary(&role, None);
             return Ok(Notify::All);
         }
         Ok(Notify::Sender)
     }
 
+    fn config_of(&self, role: &RoleName) -> Option<RoleConfig> {
+        self.roles.get(role)?.access.config.clone()
+    }
+
+    /// A role's config is known: what others may do changes with it.
+    fn set_access(&mut self, role: &RoleName, config: Option<RoleConfig>) {
+        let configs = self.roles.iter().map(|(name, state)| {
+            let config = match name == role {
+                true => config.clone(),
+                false => state.access.config.clone(),
+            };
+            (name.clone(), config)
+        });
+        let configs: Vec<_> = configs.collect();
+        for (name, state) in &mut self.roles {
+            let others = configs.iter().filter(|(other, _)| other != name);
+            let taken = others.filter_map(|(_, config)| config.as_ref());
+            let taken = taken.flat_map(|config| config.exclusive_p4_ids.iter().copied());
+            let access = Access {
+                role: name.clone(),
+                config: configs
+                    .iter()
+                    .find(|(of, _)| of == name)
+                    .and_then(|(_, config)| config.clone()),
+                taken: taken.collect(),
+            };
+            // Writes that have begun ask whether it is still the same.
+            if *state.access != access {
+                state.access = Arc::new(access);
+            }
+        }
+    }
+
     /// Tells the log, where that is another one, or has another election id than before.
-    fn set_primary(&mut self, primary: Option<ClientId>) {
-        self.primary = primary;
-        let election_id = self.primary_client().and_then(|client| client.election_id);
+    fn set_primary(&mut self, role: &RoleName, primary: Option<ClientId>) {
+        let election_id = primary
+            .and_then(|primary| self.clients.get(&primary))
+            .and_then(|client| client.election_id);
         let now = primary.zip(election_id);
-        if self.told == now {
+        let Some(state) = self.roles.get_mut(role) else {
+            return;
+        };
+        state.primary = primary;
+        if state.told == now {
             return;
         }
-        self.told = now;
+        state.told = now;
         let controllers = self.clients.len();
+        let of = match role.is_default() {
+            true => String::new(),
+            false => format!(" of {}", role.shown()),
+        };
         match election_id {
             Some(election_id) => tracing::info!(
                 event = "primary_changed",
                 %election_id,
                 controllers,
-                "the controller with election id {election_id} is primary"
+                "the controller with election id {election_id} is primary{of}"
             ),
             None => tracing::info!(
                 event = "primary_changed",
                 controllers,
-                "no controller is primary"
+                "no controller is primary{of}"
             ),
         }
     }
 
+    /// What its role config says, where it has one.
     fn check(
         &self,
         client: ClientId,
+        role: &RoleName,
         update: &MasterArbitrationUpdate,
         election_id: Option<u128>,
-    ) -> Result<(), Status> {
-        let is_live = self.clients.contains_key(&client);
+    ) -> Result<Option<RoleConfig>, Status> {
+        let live = self.clients.get(&client);
         if update.device_id != self.device_id {
             let message = device_mismatch(self.device_id, update.device_id);
-            return Err(match is_live {
-                true => Status::failed_precondition(message),
-                false => Status::not_found(message),
+            return Err(match live {
+                Some(_) => Status::failed_precondition(message),
+                None => Status::not_found(message),
             });
         }
-        if let Some(role) = &update.role {
-            #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
-            let is_default = role.name.is_empty() && role.id == 0;
-            if !is_default && is_live {
-                return Err(Status::failed_precondition(
-                    "the role of a stream cannot be changed",
-                ));
-            }
-            if !is_default {
-                #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
-                let found = named_role(&role.name, role.id);
-                return Err(Status::unimplemented(format!(
-                    "only the default role is supported, found {found}"
-                )));
-            }
-            if role.config.is_some() {
-                return Err(Status::invalid_argument(
-                    "expected no role config, since the default role has full access",
-                ));
-            }
+        if live.is_some_and(|live| live.role != *role) {
+            return Err(Status::failed_precondition(
+                "the role of a stream cannot be changed",
+            ));
         }
-        let mut others = self.clients.iter().filter(|(id, _)| **id != client);
-        if election_id.is_some() && others.any(|(_, other)| other.election_id == election_id) {
+        let config = self.role_config(role, update)?;
+        let mut others = self.clients.iter();
+        let is_taken = others.any(|(id, other)| {
+            *id != client && other.role == *role && other.election_id == election_id
+        });
+        if election_id.is_some() && is_taken {
             return Err(Status::invalid_argument(format!(
                 "another live controller has the election id {}",
                 election_id.unwrap_or_default()
             )));
         }
-        if !is_live && self.clients.len() >= STREAMS_MAX {
+        if live.is_none() && self.clients.len() >= STREAMS_MAX {
             return Err(Status::resource_exhausted(format!(
                 "there are {STREAMS_MAX} live controllers already, as many as there may be: end one of them, and \
                  its place is free at once"
             )));
         }
-        Ok(())
+        if !self.roles.contains_key(role) && self.roles.len() >= ROLES_MAX {
+            return Err(Status::resource_exhausted(format!(
+                "{ROLES_MAX} roles were used since the switch began, as many as there may be"
+            )));
+        }
+        Ok(config)
     }
 
-    /// A stream has ended; if it was the primary's, the others are told.
+    fn role_config(
+        &self,
+        role: &RoleName,
+        update: &MasterArbitrationUpdate,
+    ) -> Result<Option<RoleConfig>, Status> {
+        let config = update.role.as_ref().and_then(|role| role.config.as_ref());
+        let Some(config) = config else {
+            return Ok(None);
+        };
+        if role.is_default() {
+            return Err(Status::invalid_argument(
+                "expected no role config, since the default role has full access",
+            ));
+        }
+        let config = role_config(config)?;
+        for (other, state) in self.roles.iter().filter(|(other, _)| *other != role) {
+            let theirs = state.access.config.as_ref();
+            let theirs = theirs.map_or(&[][..], |it| it.exclusive_p4_ids.as_slice());
+            let mut ours = config.exclusive_p4_ids.iter();
+            if let Some(id) = ours.find(|id| theirs.contains(id)) {
+                return Err(Status::invalid_argument(format!(
+                    "{} has the id {id} ({id:#010x}) for itself, and so wants {}",
+                    other.shown(),
+                    role.shown()
+                )));
+            }
+        }
+        Ok(Some(config))
+    }
+
+    /// A stream has ended; if it was the primary's, the others of its role are told.
     pub(crate) fn remove(&mut self, client: ClientId) {
-        self.clients.remove(&client);
-        if self.primary == Some(client) {
-            self.set_primary(None);
-            self.notify_all_but(None);
+        let Some(removed) = self.clients.remove(&client) else {
+            return;
+        };
+        let state = self.roles.get(&removed.role);
+        if state.is_some_and(|state| state.primary == Some(client)) {
+            self.set_primary(&removed.role, None);
+            self.notify_all(&removed.role, None);
         }
     }
 
-    /// Tells every live controller but one what it is now.
-    pub(crate) fn notify_all_but(&self, except: Option<ClientId>) {
-        for client in self.clients.keys().filter(|id| Some(**id) != except) {
+    /// Tells every live controller of a client's role what it is now, but the client where it is excepted.
+    pub(crate) fn notify_role_of(&self, client: ClientId, but_itself: bool) {
+        if let Some(of) = self.clients.get(&client) {
+            self.notify_all(&of.role, but_itself.then_some(client));
+        }
+    }
+
+    fn notify_all(&self, role: &RoleName, except: Option<ClientId>) {
+        let clients = self
+            .clients
+            .iter()
+            .filter(|(_, client)| client.role == *role);
+        for (client, _) in clients.filter(|(id, _)| Some(**id) != except) {
             self.notify(*client);
         }
     }
@@ -192,7 +291,10 @@ impl Arbitration {
         let Some(entry) = self.clients.get(&client) else {
             return;
         };
-        let (code, message) = match self.primary {
+        let Some(state) = self.roles.get(&entry.role) else {
+            return;
+        };
+        let (code, message) = match state.primary {
             Some(primary) if primary == client => (rpc::Code::Ok, "you are primary"),
             Some(_) => (
                 rpc::Code::AlreadyExists,
@@ -200,10 +302,14 @@ impl Arbitration {
             ),
             None => (rpc::Code::NotFound, "you are backup, there is no primary"),
         };
+        let role = entry.written.clone().map(|written| Role {
+            config: state.config.clone(),
+            ..written
+        });
         entry.sender.arbitration(MasterArbitrationUpdate {
             device_id: self.device_id,
-            role: entry.role.clone(),
-            election_id: self.highest.map(uint128),
+            role,
+            election_id: state.highest.map(uint128),
             status: Some(rpc::Status {
                 code: code as i32,
                 message: message.into(),
@@ -212,11 +318,27 @@ impl Arbitration {
         });
     }
 
-    /// Only the primary writes. Clients are told apart by their election ids, as P4Runtime has it.
-    pub(crate) fn expect_primary(&self, election_id: Option<Uint128>) -> Result<(), Status> {
+    /// What a role may do; none of one that no controller has ever had.
+    pub(crate) fn access(&self, role: &RoleName) -> Option<Arc<Access>> {
+        Some(Arc::clone(&self.roles.get(role)?.access))
+    }
+
+    /// Only the primary of a role writes. Clients are told apart by their role and their election ids, as
+    /// P4Runtime has it.
+    pub(crate) fn expect_primary(
+        &self,
+        role: &RoleName,
+        election_id: Option<Uint128>,
+    ) -> Result<Arc<Access>, Status> {
         let election_id = election_id.map(number);
-        match self.primary_client() {
-            Some(primary) if election_id.is_some() && primary.election_id == election_id => Ok(()),
+        let Some(state) = self.roles.get(role) else {
+            return Err(Status::not_found(format!("there is no {}", role.shown())));
+        };
+        let primary = state.primary.and_then(|primary| self.clients.get(&primary));
+        match primary {
+            Some(primary) if election_id.is_some() && primary.election_id == election_id => {
+                Ok(Arc::clone(&state.access))
+            }
             Some(primary) => Err(Status::permission_denied(format!(
                 "only the primary may write, election id {} is not the primary's, which has {}: a controller with \
                  a higher one takes its place",
@@ -230,18 +352,25 @@ impl Arbitration {
         }
     }
 
-    pub(crate) fn is_primary(&self, client: ClientId) -> bool {
-        self.primary == Some(client)
+    /// What a client's role may do, where it is its primary.
+    pub(crate) fn primary_access(&self, client: ClientId) -> Option<&Access> {
+        let role = &self.clients.get(&client)?.role;
+        let state = self.roles.get(role)?;
+        (state.primary == Some(client)).then_some(&*state.access)
     }
 
-    /// Where packet-ins go.
-    pub(crate) fn primary_sender(&self) -> Option<&StreamSender> {
-        self.primary_client().map(|client| &client.sender)
+    /// The primaries of all roles, with what each may do.
+    pub(crate) fn primaries(&self) -> impl Iterator<Item = (&Access, &StreamSender)> {
+        self.roles.values().filter_map(|state| {
+            let primary = self.clients.get(&state.primary?)?;
+            Some((&*state.access, &primary.sender))
+        })
     }
+}
 
-    fn primary_client(&self) -> Option<&Client> {
-        self.clients.get(&self.primary?)
-    }
+fn role_name(role: Option<&Role>) -> RoleName {
+    #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
+    role.map_or_else(RoleName::default, |role| RoleName::new(&role.name, role.id))
 }
 
 /// What a request for another device is told.

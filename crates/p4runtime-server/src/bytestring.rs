@@ -38,6 +38,51 @@ pub(crate) fn canonical(bytes: &[u8]) -> Vec<u8> {
     }
 }
 
+/// The data plane's form, of exactly `width_bits` in two's complement, of a received signed string.
+pub(crate) fn parse_signed(
+    bytes: &[u8],
+    width_bits: u32,
+    what: impl Display,
+) -> EntityResult<Vec<u8>> {
+    let Some(first) = bytes.first() else {
+        return parse(bytes, width_bits, what);
+    };
+    let fill = if first & 0x80 == 0 { 0 } else { 0xff };
+    let n_bytes = width_bits.div_ceil(8).max(1) as usize;
+    let (beyond, value) = bytes.split_at(bytes.len().saturating_sub(n_bytes));
+    let mut full = vec![fill; n_bytes - value.len()];
+    full.extend_from_slice(value);
+    // The bits above the width are copies of the sign, which is the highest within.
+    let above = match width_bits % 8 {
+        0 => 0x80,
+        bits => 0xff << (bits - 1),
+    };
+    if full[0] & above != fill & above || beyond.iter().any(|byte| *byte != fill) {
+        return Err(EntityError::new(
+            Code::OutOfRange,
+            format!("{what}: expected a signed value of {width_bits} bits, found a larger one"),
+        ));
+    }
+    full[0] &= all_ones(width_bits)[0];
+    Ok(canonical(&full))
+}
+
+/// The shortest form of a number of the data plane that is signed and has `width_bits`.
+pub(crate) fn signed(value: &[u8], width_bits: u32) -> Vec<u8> {
+    let n_bytes = width_bits.div_ceil(8).max(1) as usize;
+    let mut full = vec![0; n_bytes.saturating_sub(value.len())];
+    full.extend_from_slice(value);
+    let sign = (width_bits.max(1) - 1) % 8;
+    let is_negative = full[0] >> sign & 1 == 1;
+    if is_negative {
+        full[0] |= 0xff << sign;
+    }
+    let fill = if is_negative { 0xff } else { 0 };
+    let is_spare = |pair: &[u8]| pair[0] == fill && (pair[1] ^ fill) & 0x80 == 0;
+    let n_spare = full.windows(2).take_while(|pair| is_spare(pair)).count();
+    full.split_off(n_spare)
+}
+
 /// Whether a value is zero.
 pub(crate) fn is_zero(value: &[u8]) -> bool {
     value.iter().all(|byte| *byte == 0)
@@ -86,6 +131,7 @@ fn bit_len(value: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
+    // spec: bytestring.unsigned
     #[test]
     fn any_length_is_taken_if_the_value_fits() {
         assert_eq!(parse(&[0, 0, 0x63], 12, "x").unwrap(), [0x63]);
@@ -103,6 +149,33 @@ mod tests {
                 error.message.starts_with("field \"x\": expected"),
                 "{error}"
             );
+        }
+    }
+
+    /// P4Runtime's tables of valid and invalid examples.
+    // spec: bytestring.signed
+    #[test]
+    fn signed_values_are_read_and_written_as_the_specification_s_examples() {
+        for (sent, width, held, read) in [
+            (&[0x63][..], 8, &[0x63][..], &[0x63][..]),
+            (&[0x9d], 8, &[0x9d], &[0x9d]),
+            (&[0xff, 0x9d], 8, &[0x9d], &[0x9d]),
+            (&[0xfd, 0x1d], 12, &[0x0d, 0x1d], &[0xfd, 0x1d]),
+            (&[0, 0], 16, &[0], &[0]),
+            (&[0xff], 12, &[0x0f, 0xff], &[0xff]),
+            (&[0, 0x80], 16, &[0x80], &[0, 0x80]),
+        ] {
+            assert_eq!(parse_signed(sent, width, "x").unwrap(), held, "{sent:?}");
+            assert_eq!(signed(held, width), read, "{held:?}");
+        }
+        for (sent, width) in [
+            (&[0, 0x9d][..], 8),
+            (&[0x8d, 0x1d], 12),
+            (&[], 16),
+            (&[0x08, 0], 12),
+        ] {
+            let error = parse_signed(sent, width, "x").unwrap_err();
+            assert_eq!(error.code, Code::OutOfRange, "{sent:?}");
         }
     }
 

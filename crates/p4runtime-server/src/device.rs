@@ -7,15 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use control::{Batch, Checked, Committed, IdleTimeoutSender, Operation, PacketInSender, Turn};
+use control::{
+    Atomicity, Batch, Checked, Committed, DigestSender, IdleTimeoutSender, Operation,
+    PacketInSender, Turn,
+};
 use dataplane::PortId;
-use p4runtime_proto::p4::v1::write_request::Atomicity;
+use p4runtime_proto::p4::v1;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, Uint128, Update, WriteRequest};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tonic::{Code, Status};
 
 use crate::arbitration::Arbitration;
 use crate::bytes::{Bytes, BytesMax, Kind};
+use crate::digests::DigestLists;
 use crate::entity;
 use crate::error::{EntityError, EntityResult, WriteError};
 use crate::limits::{
@@ -23,6 +27,7 @@ use crate::limits::{
     REQUEST_BYTES_MAX, REQUEST_STALL_S, REQUESTS_BYTES_MAX,
 };
 use crate::pipeline::{Pipeline, PipelineError};
+use crate::roles::{Access, RoleName};
 
 /// What is chosen when a server is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,13 +81,21 @@ pub(crate) struct Device {
     pub(crate) arbitration: Mutex<Arbitration>,
     pub(crate) packet_in_drops: PacketInDrops,
     pub(crate) idle_timeout_drops: IdleTimeoutDrops,
+    pub(crate) digest_drops: DigestDrops,
+    pub(crate) digest_lists: Mutex<DigestLists>,
+    /// A Write may have changed how digests are told.
+    pub(crate) digests_changed: Notify,
     /// Places for packet-outs that wait for the switch.
     pub(crate) packet_outs: Arc<Semaphore>,
     shutdown: watch::Sender<bool>,
 }
 
-/// Why packet-ins and notices of idle entries reached no controller; in the order of [`Device::controller_drops`].
-pub const CONTROLLER_DROPS: [&str; 7] = [
+/// Why packet-ins, digests and notices of idle entries reached no controller; in the order of [`Device::controller_drops`].
+pub const CONTROLLER_DROPS: [&str; 11] = [
+    "digest_no_primary",
+    "digest_queue_full",
+    "digest_pipeline_changed",
+    "digest_not_wanted",
     "idle_timeout_no_primary",
     "idle_timeout_queue_full",
     "idle_timeout_pipeline_changed",
@@ -91,6 +104,27 @@ pub const CONTROLLER_DROPS: [&str; 7] = [
     "packet_in_malformed",
     "packet_in_pipeline_changed",
 ];
+
+/// Digests, or lists of them, that reached no controller.
+#[derive(Default)]
+pub(crate) struct DigestDrops {
+    pub(crate) no_primary: Count,
+    pub(crate) queue_full: Count,
+    /// The way from the switch, of which some are lost too.
+    pub(crate) from_switch: OnceLock<DigestSender>,
+    /// The pipeline that had made it was replaced before it was told.
+    pub(crate) pipeline_changed: Count,
+    /// No controller has asked to be told.
+    pub(crate) not_wanted: Count,
+}
+
+impl DigestDrops {
+    /// Lost, since whoever was to take them did not keep up.
+    pub(crate) fn queue_full(&self) -> u64 {
+        let from_switch = self.from_switch.get().map_or(0, DigestSender::n_lost);
+        self.queue_full.get() + from_switch
+    }
+}
 
 /// Idle timeouts that reached no controller.
 #[derive(Default)]
@@ -171,7 +205,12 @@ impl Device {
     /// What reached no controller, by reason.
     pub(crate) fn controller_drops(&self) -> [(&'static str, u64); CONTROLLER_DROPS.len()] {
         let (idle, packet_in) = (&self.idle_timeout_drops, &self.packet_in_drops);
+        let digest = &self.digest_drops;
         let counts = [
+            digest.no_primary.get(),
+            digest.queue_full(),
+            digest.pipeline_changed.get(),
+            digest.not_wanted.get(),
             idle.no_primary.get(),
             idle.queue_full(),
             idle.pipeline_changed.get(),
@@ -197,6 +236,9 @@ impl Device {
             control,
             packet_in_drops: PacketInDrops::default(),
             idle_timeout_drops: IdleTimeoutDrops::default(),
+            digest_drops: DigestDrops::default(),
+            digest_lists: Mutex::default(),
+            digests_changed: Notify::new(),
             packet_outs: Arc::new(Semaphore::new(PACKET_OUTS_WAITING_MAX)),
             shutdown: watch::Sender::new(false),
         }
@@ -225,15 +267,14 @@ impl Device {
         checked.map_err(|error| PipelineError(error.to_string()))
     }
 
-    /// Applies a batch; `election_id` is checked when the batch is handed over, if there is one to
-    /// check. Every update is attempted, in order.
+    /// Applies a batch, in order; `caller` is checked when the batch is handed over, if there is one to check.
     pub(crate) async fn write(
         self: &Arc<Self>,
         request: WriteRequest,
-        election_id: Option<Option<Uint128>>,
+        caller: Option<Writer>,
     ) -> Result<(), WriteError> {
         let device = Arc::clone(self);
-        let call = |turn| async move { device.write_in_turn(turn, &request, election_id).await };
+        let call = |turn| async move { device.write_in_turn(turn, &request, caller).await };
         self.control.in_turn(call).await.map_err(refused)?
     }
 
@@ -241,28 +282,31 @@ impl Device {
         &self,
         turn: Turn,
         request: &WriteRequest,
-        election_id: Option<Option<Uint128>>,
+        caller: Option<Writer>,
     ) -> Result<(), WriteError> {
         let target = Target::of(&turn.device().pipeline().map_err(refused)?);
         let target = target.ok_or_else(|| refused(control::Error::NoPipeline))?;
-        if request.atomicity != Atomicity::ContinueOnError as i32 {
-            return Err(WriteError::Refused(EntityError::unimplemented(
-                "only the atomicity CONTINUE_ON_ERROR is supported",
-            )));
+        let atomicity = atomicity(request).map_err(WriteError::Refused)?;
+        let access = self.access(caller.as_ref()).map_err(WriteError::Refused)?;
+        let operations = self
+            .operations(&target, access.as_deref(), &request.updates)
+            .await;
+        let operations = operations.map_err(WriteError::Refused)?;
+        if atomicity.is_undivided() && operations.iter().any(Result::is_err) {
+            return Err(WriteError::Updates(none_done(operations)));
         }
-        let operations = self.operations(&target, &request.updates).await;
-        let (batch, wrong) = parted(operations.map_err(WriteError::Refused)?);
+        let (batch, wrong) = parted(operations, atomicity);
         let written = {
             // Held while submitting: a new primary's writes come after this batch.
             let arbitration = lock(&self.arbitration);
-            if let Some(election_id) = election_id {
-                let denied = |status: Status| EntityError::new(status.code(), status.message());
-                let primary = arbitration.expect_primary(election_id).map_err(denied);
-                primary.map_err(WriteError::Refused)?;
+            let now = access_of(&arbitration, caller.as_ref()).map_err(WriteError::Refused)?;
+            if now != access {
+                return Err(WriteError::Refused(role_changed()));
             }
             turn.write(&target.device, batch)
         };
         let results = written.results().await.map_err(refused)?;
+        self.digests_changed.notify_one();
         let mut results = results.into_iter();
         let results = wrong.into_iter().map(|wrong| match wrong {
             Some(error) => Err(error),
@@ -275,19 +319,27 @@ impl Device {
         }
     }
 
+    /// What whoever writes may write; all where it is nobody that arbitration knows.
+    fn access(&self, caller: Option<&Writer>) -> EntityResult<Option<Arc<Access>>> {
+        access_of(&lock(&self.arbitration), caller)
+    }
+
     /// Checks and translates the updates of a batch. Where there are too few numbers for new names,
     /// those that no entry has any more are forgotten first.
     async fn operations(
         &self,
         target: &Target,
+        access: Option<&Access>,
         updates: &[Update],
     ) -> EntityResult<Vec<EntityResult<Operation>>> {
         let pipeline = &target.pipeline;
         let translate = || -> Vec<_> {
             let updates = updates.iter();
-            updates
-                .map(|update| entity::operation(pipeline, update))
-                .collect()
+            let operations = updates.map(|update| {
+                access.map_or(Ok(()), |access| access.expect(pipeline, update))?;
+                entity::operation(pipeline, update)
+            });
+            operations.collect()
         };
         let operations = translate();
         let is_short = |operation: &EntityResult<Operation>| {
@@ -322,7 +374,10 @@ pub(crate) async fn pipeline_set(committed: Committed) -> Result<(), control::Er
 }
 
 /// What can be attempted; and of every update, in order, the error of what cannot.
-fn parted(operations: Vec<EntityResult<Operation>>) -> (Batch, Vec<Option<EntityError>>) {
+fn parted(
+    operations: Vec<EntityResult<Operation>>,
+    atomicity: Atomicity,
+) -> (Batch, Vec<Option<EntityError>>) {
     let (mut sound, mut wrong) = (Vec::new(), Vec::with_capacity(operations.len()));
     for operation in operations {
         match operation {
@@ -333,7 +388,61 @@ fn parted(operations: Vec<EntityResult<Operation>>) -> (Batch, Vec<Option<Entity
             Err(error) => wrong.push(Some(error)),
         }
     }
-    (Batch::new(sound), wrong)
+    let batch = Batch {
+        operations: sound,
+        atomicity,
+    };
+    (batch, wrong)
+}
+
+/// The errors of a batch of which some cannot be attempted, and so none is.
+fn none_done(operations: Vec<EntityResult<Operation>>) -> Vec<EntityResult> {
+    let first = operations.iter().position(Result::is_err).unwrap_or(0) + 1;
+    let aborted = || {
+        let message = format!("not done, since update {first} of the batch was refused");
+        EntityError::new(Code::Aborted, message)
+    };
+    let results = operations.into_iter();
+    results
+        .map(|result| Err(result.err().unwrap_or_else(aborted)))
+        .collect()
+}
+
+/// What becomes of the others where one update is refused.
+fn atomicity(request: &WriteRequest) -> EntityResult<Atomicity> {
+    match v1::write_request::Atomicity::try_from(request.atomicity) {
+        Ok(v1::write_request::Atomicity::ContinueOnError) => Ok(Atomicity::ContinueOnError),
+        Ok(v1::write_request::Atomicity::RollbackOnError) => Ok(Atomicity::Whole),
+        Ok(v1::write_request::Atomicity::DataplaneAtomic) => Ok(Atomicity::WholeForPackets),
+        Err(_) => Err(EntityError::invalid(format!(
+            "expected an atomicity from 0 to 2, found {}",
+            request.atomicity
+        ))),
+    }
+}
+
+/// Who writes, as a request says it.
+pub(crate) struct Writer {
+    pub(crate) role: RoleName,
+    pub(crate) election_id: Option<Uint128>,
+}
+
+fn access_of(
+    arbitration: &Arbitration,
+    caller: Option<&Writer>,
+) -> EntityResult<Option<Arc<Access>>> {
+    let Some(Writer { role, election_id }) = caller else {
+        return Ok(None);
+    };
+    let access = arbitration.expect_primary(role, *election_id);
+    let denied = |status: Status| EntityError::new(status.code(), status.message());
+    access.map(Some).map_err(denied)
+}
+
+fn role_changed() -> EntityError {
+    let message =
+        "nothing was done, since the config of a role has changed meanwhile: send it again";
+    EntityError::new(Code::Aborted, message)
 }
 
 fn refused(error: control::Error) -> WriteError {

@@ -57,6 +57,7 @@ impl From<ControlError> for EntityError {
             ControlErrorKind::ResourceExhausted => Code::ResourceExhausted,
             ControlErrorKind::PermissionDenied => Code::PermissionDenied,
             ControlErrorKind::FailedPrecondition => Code::FailedPrecondition,
+            ControlErrorKind::Aborted => Code::Aborted,
             ControlErrorKind::Unimplemented => Code::Unimplemented,
         };
         Self::new(code, error.message)

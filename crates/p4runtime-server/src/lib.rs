@@ -3,9 +3,9 @@
 //! Codec, arbitration and streams over [`control`], whose [`control::Device`] it may share with other protocols:
 //! P4Info ids, byte strings and errors are translated here, and end here. Source: P4Runtime 1.5.0.
 //!
-//! Not here: named roles, action profiles, meters, value sets, digests, externs of programs (the switch's
-//! packet generators are one of its own); each is refused by name. Reading order: `server`, `device`, `p4runtime_service`, `pipeline`,
-//! `entity`, `read`, `arbitration`, `stream`.
+//! Not here: externs of programs (the switch's packet generators are one of its own), which are refused by name.
+//! Reading order: `server`, `device`, `p4runtime_service`, `pipeline`, `entity`, `read`, `reconcile`, `arbitration`,
+//! `roles`, `stream`, `digests`.
 
 mod answers;
 mod arbitration;
@@ -13,6 +13,7 @@ mod bytes;
 mod bytestring;
 mod connections;
 mod device;
+mod digests;
 mod entity;
 mod error;
 pub mod limits;
@@ -20,7 +21,9 @@ mod malformed;
 mod p4runtime_service;
 mod pipeline;
 mod read;
+mod reconcile;
 mod requests;
+mod roles;
 mod server;
 mod stream;
 mod switch_service;

@@ -44,8 +44,26 @@ pub const ANSWER_RESERVE_BYTES: usize = 512 * 1024;
 /// some tens.
 pub const NAME_BYTES_MAX: usize = 1_024;
 
+/// Types within types of a register's cell or a digest: more is a type that refers to itself.
+pub const DATA_TYPE_DEPTH_MAX: usize = 32;
+
 /// Open `StreamChannel` streams, live controllers at most: a few controllers and their backups.
 pub const STREAMS_MAX: usize = 256;
+
+/// Names of roles, from the beginning on: each keeps its highest election id.
+pub const ROLES_MAX: usize = 256;
+
+/// Digests of one list at most, whatever its configuration: some hundred kilobytes.
+pub const DIGESTS_PER_LIST_MAX: usize = 4_096;
+
+/// Digests of a kind that were told and wait for their acknowledgement; beyond, the oldest may be told again.
+pub const DIGESTS_UNACKNOWLEDGED_MAX: usize = 65_536;
+
+/// Digests on the way from the switch's thread.
+pub const DIGEST_QUEUE_MAX: usize = 16_384;
+
+/// Lists of digests that wait for a controller that reads slowly.
+pub const DIGEST_LISTS_QUEUE_MAX: usize = 256;
 
 /// Packet-ins waiting for one controller that reads too slowly; further ones are counted as
 /// dropped. As many as the data plane itself keeps.

@@ -11,17 +11,19 @@ use p4runtime_proto::p4::v1::{
     CapabilitiesRequest, CapabilitiesResponse, ForwardingPipelineConfig,
     GetForwardingPipelineConfigRequest, GetForwardingPipelineConfigResponse, ReadRequest,
     SetForwardingPipelineConfigRequest, SetForwardingPipelineConfigResponse, StreamMessageRequest,
-    WriteRequest, WriteResponse,
+    Uint128, WriteRequest, WriteResponse,
 };
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::answers::{AnswerReceiver, answers};
-use crate::arbitration::device_mismatch;
+use crate::arbitration::{Arbitration, device_mismatch};
 use crate::connections::Caller;
-use crate::device::{Device, Target, lock, pipeline_set};
+use crate::device::{Device, Target, Writer, lock, pipeline_set};
 use crate::error::EntityError;
 use crate::pipeline::Pipeline;
 use crate::read::read;
+use crate::reconcile::{not_preserved, reconcile};
+use crate::roles::{Access, RoleName};
 use crate::stream::{StreamReceiver, serve_stream, stream_pair};
 
 /// The service.
@@ -36,10 +38,8 @@ impl P4Runtime for P4RuntimeService {
         let request = request.into_inner();
         self.expect_device(request.device_id)?;
         #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
-        expect_default_role(&request.role, request.role_id)?;
-        lock(&self.0.arbitration).expect_primary(request.election_id)?;
-        let election_id = request.election_id;
-        self.0.write(request, Some(election_id)).await?;
+        let caller = self.caller(&request.role, request.role_id, request.election_id)?;
+        self.0.write(request, Some(caller)).await?;
         Ok(Response::new(WriteResponse {}))
     }
 
@@ -53,14 +53,15 @@ impl P4Runtime for P4RuntimeService {
         let caller = caller.cloned().unwrap_or_default();
         let request = request.into_inner();
         self.expect_device(request.device_id)?;
-        expect_default_role(&request.role, 0)?;
         let device = &self.0;
         let made = answers(caller, device.answers.clone(), device.limits.answer_stall).await;
         let (sender, receiver) = made?;
         let reading = device.control.reading().await.map_err(EntityError::from)?;
         let target = Target::of(reading.pipeline())
             .ok_or_else(|| EntityError::from(control::Error::NoPipeline))?;
-        tokio::spawn(read(reading, target.pipeline, request.entities, sender));
+        let access = reader_access(device, &target.pipeline, &request.role)?;
+        let entities = request.entities;
+        tokio::spawn(read(reading, target.pipeline, access, entities, sender));
         Ok(Response::new(receiver))
     }
 
@@ -71,10 +72,9 @@ impl P4Runtime for P4RuntimeService {
         let request = request.into_inner();
         self.expect_device(request.device_id)?;
         #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
-        expect_default_role(&request.role, request.role_id)?;
-        lock(&self.0.arbitration).expect_primary(request.election_id)?;
+        let caller = self.caller(&request.role, request.role_id, request.election_id)?;
         let device = Arc::clone(&self.0);
-        let call = |turn| async move { set_pipeline(&device, turn, request).await };
+        let call = |turn| async move { set_pipeline(&device, turn, request, &caller).await };
         let set = self.0.control.in_turn(call).await;
         set.map_err(EntityError::from)??;
         Ok(Response::new(SetForwardingPipelineConfigResponse {}))
@@ -130,6 +130,35 @@ impl P4RuntimeService {
     fn expect_device(&self, found: u64) -> Result<(), Status> {
         expect_device(&self.0, found)
     }
+
+    /// Whoever may write now.
+    fn caller(
+        &self,
+        role: &str,
+        role_id: u64,
+        election_id: Option<Uint128>,
+    ) -> Result<Writer, Status> {
+        let role = RoleName::new(role, role_id);
+        lock(&self.0.arbitration).expect_primary(&role, election_id)?;
+        Ok(Writer { role, election_id })
+    }
+}
+
+/// What a Read with a role finds; one without, everything.
+fn reader_access(device: &Device, pipeline: &Pipeline, role: &str) -> Result<Arc<Access>, Status> {
+    let name = RoleName::new(role, 0);
+    let access = lock(&device.arbitration).access(&name);
+    // No controller of it has come yet.
+    let annotated = || {
+        let role = name.clone();
+        let access = Access {
+            role,
+            ..Access::default()
+        };
+        pipeline.has_role(name.name()).then(|| Arc::new(access))
+    };
+    let access = access.or_else(annotated);
+    access.ok_or_else(|| Status::not_found(format!("there is no {}", name.shown())))
 }
 
 fn verify(device: &Device, config: Option<ForwardingPipelineConfig>) -> Result<Checked, Status> {
@@ -143,9 +172,14 @@ async fn set_pipeline(
     device: &Device,
     turn: Turn,
     request: SetForwardingPipelineConfigRequest,
+    caller: &Writer,
 ) -> Result<(), Status> {
     let (action, config) = (request.action(), request.config);
-    let election_id = request.election_id;
+    let expect_allowed = |arbitration: &Arbitration| -> Result<(), Status> {
+        let access = arbitration.expect_primary(&caller.role, caller.election_id)?;
+        Ok(access.expect_pipeline()?)
+    };
+    expect_allowed(&lock(&device.arbitration))?;
     match action {
         Action::Unspecified => Err(Status::invalid_argument(
             "expected an action, found UNSPECIFIED",
@@ -154,20 +188,18 @@ async fn set_pipeline(
         Action::VerifyAndSave => {
             let checked = verify(device, config)?;
             let arbitration = lock(&device.arbitration);
-            arbitration.expect_primary(election_id)?;
+            expect_allowed(&arbitration)?;
             turn.save(checked);
             Ok(())
         }
         Action::VerifyAndCommit => {
             let checked = verify(device, config)?;
             let committed = {
-                // Held while submitting: a new primary is told after the commit.
                 let arbitration = lock(&device.arbitration);
-                arbitration.expect_primary(election_id)?;
+                expect_allowed(&arbitration)?;
                 turn.commit(checked)
             };
-            let done = pipeline_set(committed).await;
-            Ok(done.map_err(EntityError::from)?)
+            Ok(pipeline_set(committed).await.map_err(EntityError::from)?)
         }
         Action::Commit => {
             if config.is_some() {
@@ -175,19 +207,32 @@ async fn set_pipeline(
             }
             let committed = {
                 let arbitration = lock(&device.arbitration);
-                arbitration.expect_primary(election_id)?;
+                expect_allowed(&arbitration)?;
                 turn.commit_saved().map_err(EntityError::from)?
             };
-            match pipeline_set(committed).await {
-                Err(control::Error::Refused(error)) => Err(Status::internal(format!(
-                    "a saved write failed on replay: {error}"
-                ))),
-                done => Ok(done.map_err(EntityError::from)?),
-            }
+            replayed(pipeline_set(committed).await)
         }
-        Action::ReconcileAndCommit => Err(Status::unimplemented(
-            "the action RECONCILE_AND_COMMIT is not supported",
-        )),
+        Action::ReconcileAndCommit => {
+            let checked = verify(device, config)?;
+            let operations = reconcile(device, &turn, &checked).await?;
+            let committed = {
+                let arbitration = lock(&device.arbitration);
+                expect_allowed(&arbitration)?;
+                let committed = turn.commit_with(checked, operations);
+                committed.map_err(|error| not_preserved(error.into()))?
+            };
+            replayed(pipeline_set(committed).await)
+        }
+    }
+}
+
+/// What was written to a pipeline before it forwards was carried out in a switch that forwards nothing.
+fn replayed(done: Result<(), control::Error>) -> Result<(), Status> {
+    match done {
+        Err(control::Error::Refused(error)) => Err(Status::internal(format!(
+            "a saved write failed on replay: {error}"
+        ))),
+        done => Ok(done.map_err(EntityError::from)?),
     }
 }
 
@@ -215,23 +260,4 @@ pub(crate) fn expect_device(device: &Device, found: u64) -> Result<(), Status> {
         return Ok(());
     }
     Err(Status::not_found(device_mismatch(expected, found)))
-}
-
-/// There is no other role than the default one.
-fn expect_default_role(role: &str, role_id: u64) -> Result<(), Status> {
-    if role.is_empty() && role_id == 0 {
-        return Ok(());
-    }
-    Err(Status::not_found(format!(
-        "only the default role exists, found {}",
-        named_role(role, role_id)
-    )))
-}
-
-/// A role as a request says it: by name, or by number as before P4Runtime 1.4.
-pub(crate) fn named_role(name: &str, id: u64) -> String {
-    match (name, id) {
-        ("", id) => format!("role {id}"),
-        (name, _) => format!("role \"{name}\""),
-    }
 }

@@ -6,34 +6,40 @@
 use std::sync::Arc;
 
 use control::{Places, Reading};
+use dataplane::Switch;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use p4runtime_proto::p4::v1::{
-    CounterEntry, Entity, Index, ReadResponse, RegisterEntry, TableEntry,
+    ActionProfileGroup, ActionProfileMember, CounterEntry, DirectMeterEntry, Entity, Index,
+    MeterEntry, ReadResponse, RegisterEntry, TableEntry,
 };
 use prost::Message;
 use tonic::{Code, Status};
 
 use crate::answers::AnswerSender;
 use crate::entity::{
-    cells, counter, entity, generator, register, replication, table_entry, unset, unsupported,
+    action_profile, cells, counter, digest, entity, generator, meter, register, replication,
+    table_entry, unset, value_set,
 };
 use crate::error::{EntityError, EntityResult, batch_status};
 use crate::limits::READ_RESPONSE_BYTES;
-use crate::pipeline::{Pipeline, Table};
+use crate::pipeline::{Pipeline, Profile, Table};
+use crate::roles::{Access, object};
 
 /// Serves one `Read`: sends what is found, and the errors at the end. Where whoever asked is slow, writes
 /// are let in.
 pub(crate) async fn read(
     reading: Reading,
     pipeline: Arc<Pipeline>,
+    access: Arc<Access>,
     requests: Vec<Entity>,
     answers: AnswerSender,
 ) {
     let mut reader = Reader {
         pipeline: &pipeline,
+        access,
         reading,
-        answers,
+        answers: Some(answers),
         entities: Vec::new(),
         len_bytes: 0,
     };
@@ -42,13 +48,38 @@ pub(crate) async fn read(
         answers, reading, ..
     } = reader;
     drop(reading);
-    answers.finish(end).await;
+    if let Some(answers) = answers {
+        answers.finish(end).await;
+    }
+}
+
+/// What a request finds, all of it at once.
+pub(crate) async fn find(
+    reading: Reading,
+    pipeline: &Pipeline,
+    requests: &[Kind],
+) -> EntityResult<Vec<Entity>> {
+    let mut reader = Reader {
+        pipeline,
+        access: Arc::default(),
+        reading,
+        answers: None,
+        entities: Vec::new(),
+        len_bytes: 0,
+    };
+    for request in requests {
+        reader.read_kind(request).await?;
+    }
+    Ok(reader.entities)
 }
 
 struct Reader<'a> {
     pipeline: &'a Pipeline,
+    /// What of it whoever asks may see.
+    access: Arc<Access>,
     reading: Reading,
-    answers: AnswerSender,
+    /// None where what is found is kept.
+    answers: Option<AnswerSender>,
     entities: Vec<Entity>,
     len_bytes: usize,
 }
@@ -76,6 +107,18 @@ impl Reader<'_> {
 
     async fn read(&mut self, request: &Entity) -> EntityResult {
         let kind = request.entity.as_ref().ok_or_else(|| unset("entity"))?;
+        let is_seen = object(kind).is_none_or(|id| self.sees(id));
+        match is_seen {
+            true => self.read_kind(kind).await,
+            false => Ok(()),
+        }
+    }
+
+    fn sees(&self, id: u32) -> bool {
+        self.access.has(self.pipeline, id)
+    }
+
+    async fn read_kind(&mut self, kind: &Kind) -> EntityResult {
         match kind {
             Kind::TableEntry(request) => self.tables(request).await,
             Kind::DirectCounterEntry(request) => {
@@ -94,25 +137,12 @@ impl Reader<'_> {
                 }
                 None => Err(unset("packet_replication_engine_entry.type")),
             },
-            // Of what the program has none, a wildcard finds none: clients that clear a switch ask.
-            other if self.has_none_of(other) => Ok(()),
-            other => Err(unsupported(other)),
-        }
-    }
-
-    /// Whether a request is a wildcard over objects that the program does not have.
-    fn has_none_of(&self, request: &Kind) -> bool {
-        let Some(p4info) = self.pipeline.p4info() else {
-            return false;
-        };
-        match request {
-            Kind::ActionProfileMember(of) => {
-                of.action_profile_id == 0 && p4info.action_profiles.is_empty()
-            }
-            Kind::ActionProfileGroup(of) => {
-                of.action_profile_id == 0 && p4info.action_profiles.is_empty()
-            }
-            _ => false,
+            Kind::ActionProfileMember(request) => self.members(request).await,
+            Kind::ActionProfileGroup(request) => self.profile_groups(request).await,
+            Kind::MeterEntry(request) => self.meters(request).await,
+            Kind::DirectMeterEntry(request) => self.direct_meters(request).await,
+            Kind::ValueSetEntry(request) => self.value_sets(request.value_set_id).await,
+            Kind::DigestEntry(request) => self.digests(request.digest_id).await,
         }
     }
 
@@ -123,6 +153,9 @@ impl Reader<'_> {
         }
         table_entry::expect_no_filter(request)?;
         for table in pipeline.tables() {
+            if !self.sees(table.id) {
+                continue;
+            }
             self.table(table, request).await?;
         }
         Ok(())
@@ -142,7 +175,9 @@ impl Reader<'_> {
             let found: Vec<_> = {
                 let notes = self.reading.pipeline().notes();
                 let entries = entries.iter();
-                let entries = entries.map(|it| table_entry::to_proto(table, it, &notes, request));
+                let pipeline = self.pipeline;
+                let entries =
+                    entries.map(|it| table_entry::to_proto(pipeline, table, it, &notes, request));
                 let accepted = entries.filter(|entry| filter.accepts_metadata(entry));
                 accepted.map(Kind::TableEntry).collect()
             };
@@ -165,9 +200,10 @@ impl Reader<'_> {
             .await?;
         let entry = action.map(|action| {
             let notes = self.reading.pipeline().notes();
-            table_entry::default_to_proto(table, &action, &notes)
+            table_entry::default_to_proto(self.pipeline, table, &action, &notes)
         });
-        self.push_all(entry.map(Kind::TableEntry)).await
+        self.push_all(Vec::from_iter(entry.map(Kind::TableEntry)))
+            .await
     }
 
     /// Some more of a table's entries; none when all its places were looked at.
@@ -189,6 +225,9 @@ impl Reader<'_> {
         if of.table_id == 0 {
             table_entry::expect_no_filter(of)?;
             for table in pipeline.tables().filter(|t| t.has_direct_counter) {
+                if !self.sees(table.id) {
+                    continue;
+                }
                 self.direct_counter(table, of).await?;
             }
             return Ok(());
@@ -199,23 +238,8 @@ impl Reader<'_> {
     }
 
     async fn direct_counter(&mut self, table: &Table, of: &TableEntry) -> EntityResult {
-        let filter = table_entry::Filter::new(table, of)?;
-        let mut places = places(table, &filter);
-        let mut has_some = false;
-        while let Some(entries) = self.entries(table, &filter, &mut places).await? {
-            has_some |= !entries.is_empty();
-            let entries = entries.iter();
-            let counters = entries.map(|entry| counter::direct_to_proto(table, entry));
-            let found: Vec<_> = counters.map(Kind::DirectCounterEntry).collect();
-            self.push_all(found).await?;
-        }
-        if !has_some && filter.key.is_some() {
-            return Err(EntityError::not_found(format!(
-                "table \"{}\" has no such entry",
-                table.name
-            )));
-        }
-        Ok(())
+        let to_proto = |entry: &_| Kind::DirectCounterEntry(counter::direct_to_proto(table, entry));
+        self.direct(table, of, to_proto).await
     }
 
     async fn counters(&mut self, request: &CounterEntry) -> EntityResult {
@@ -223,6 +247,9 @@ impl Reader<'_> {
         let all = pipeline.counters();
         let of_id = |id| pipeline.counter(id);
         for counter in select(request.counter_id, request.index, all, of_id)? {
+            if !self.sees(counter.id) {
+                continue;
+            }
             let what = format!("counter \"{}\"", counter.name);
             let mut cells = cells(request.index, counter.size, &what)?;
             loop {
@@ -233,7 +260,8 @@ impl Reader<'_> {
                 };
                 let values = (first..).zip(values);
                 let values = values.map(|(cell, value)| counter::to_proto(counter, cell, value));
-                self.push_all(values.map(Kind::CounterEntry)).await?;
+                self.push_all(values.map(Kind::CounterEntry).collect())
+                    .await?;
             }
         }
         Ok(())
@@ -244,6 +272,9 @@ impl Reader<'_> {
         let all = pipeline.registers();
         let of_id = |id| pipeline.register(id);
         for register in select(request.register_id, request.index, all, of_id)? {
+            if !self.sees(register.id) {
+                continue;
+            }
             register::expect_supported(register)?;
             let what = format!("register \"{}\"", register.name);
             let mut cells = cells(request.index, register.size, &what)?;
@@ -258,10 +289,162 @@ impl Reader<'_> {
                 };
                 let values = (first..).zip(values);
                 let values = values.map(|(cell, value)| register::to_proto(register, cell, value));
-                self.push_all(values.map(Kind::RegisterEntry)).await?;
+                self.push_all(values.map(Kind::RegisterEntry).collect())
+                    .await?;
             }
         }
         Ok(())
+    }
+
+    async fn meters(&mut self, request: &MeterEntry) -> EntityResult {
+        let pipeline = self.pipeline;
+        let (all, of_id) = (pipeline.meters(), |id| pipeline.meter(id));
+        let with_counts = request.counter_data.is_some();
+        for of in select(request.meter_id, request.index, all, of_id)? {
+            if !self.sees(of.id) {
+                continue;
+            }
+            let what = format!("meter \"{}\"", of.name);
+            let mut cells = cells(request.index, of.size, &what)?;
+            loop {
+                let first = cells.start;
+                let reading = self.reading()?;
+                let Some(values) = reading.meter_cells(of.meter, &mut cells).await? else {
+                    break;
+                };
+                let values = (first..).zip(values);
+                let values =
+                    values.map(|(cell, value)| meter::to_proto(of, cell, value, with_counts));
+                self.push_all(values.map(Kind::MeterEntry).collect())
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn direct_meters(&mut self, request: &DirectMeterEntry) -> EntityResult {
+        let pipeline = self.pipeline;
+        let of = request.table_entry.clone().unwrap_or_default();
+        let with_counts = request.counter_data.is_some();
+        if of.table_id == 0 {
+            table_entry::expect_no_filter(&of)?;
+            for table in pipeline.tables().filter(|t| t.direct_meter.is_some()) {
+                if !self.sees(table.id) {
+                    continue;
+                }
+                self.direct_meter(table, &of, with_counts).await?;
+            }
+            return Ok(());
+        }
+        let table = pipeline.table(of.table_id)?;
+        meter::expect_direct_meter(table, &of)?;
+        self.direct_meter(table, &of, with_counts).await
+    }
+
+    async fn direct_meter(
+        &mut self,
+        table: &Table,
+        of: &TableEntry,
+        with_counts: bool,
+    ) -> EntityResult {
+        let to_proto = |entry: &_| {
+            let entry = meter::direct_to_proto(table, entry, with_counts);
+            Kind::DirectMeterEntry(entry)
+        };
+        self.direct(table, of, to_proto).await
+    }
+
+    /// A direct resource of each entry that is asked for.
+    async fn direct(
+        &mut self,
+        table: &Table,
+        of: &TableEntry,
+        to_proto: impl Fn(&dataplane::TableEntry) -> Kind,
+    ) -> EntityResult {
+        let filter = table_entry::Filter::new(table, of)?;
+        let mut places = places(table, &filter);
+        let mut has_some = false;
+        while let Some(entries) = self.entries(table, &filter, &mut places).await? {
+            has_some |= !entries.is_empty();
+            let found: Vec<_> = entries.iter().map(&to_proto).collect();
+            self.push_all(found).await?;
+        }
+        if !has_some && filter.key.is_some() {
+            return Err(EntityError::not_found(format!(
+                "table \"{}\" has no such entry",
+                table.name
+            )));
+        }
+        Ok(())
+    }
+
+    async fn members(&mut self, request: &ActionProfileMember) -> EntityResult {
+        let (pipeline, wanted) = (self.pipeline, request.member_id);
+        for profile in select_profiles(pipeline, request.action_profile_id, wanted)? {
+            if !self.sees(profile.id) {
+                continue;
+            }
+            let id = profile.profile;
+            let read = move |switch: &Switch| switch.members(id);
+            let members = self.reading()?.of_first(read).await?;
+            let members = members.iter();
+            let members = members.filter(|member| wanted == 0 || member.id == wanted);
+            let found =
+                members.map(|member| action_profile::member_to_proto(pipeline, profile, member));
+            self.push_all(found.map(Kind::ActionProfileMember).collect())
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn profile_groups(&mut self, request: &ActionProfileGroup) -> EntityResult {
+        let (pipeline, wanted) = (self.pipeline, request.group_id);
+        for profile in select_profiles(pipeline, request.action_profile_id, wanted)? {
+            if !self.sees(profile.id) {
+                continue;
+            }
+            let id = profile.profile;
+            let read = move |switch: &Switch| switch.groups(id);
+            let groups = self.reading()?.of_first(read).await?;
+            let groups = groups.iter();
+            let groups = groups.filter(|group| wanted == 0 || group.id == wanted);
+            let found = groups.map(|group| action_profile::group_to_proto(profile, group));
+            self.push_all(found.map(Kind::ActionProfileGroup).collect())
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn value_sets(&mut self, id: u32) -> EntityResult {
+        let pipeline = self.pipeline;
+        let sets = select(id, None, pipeline.value_sets(), |id| pipeline.value_set(id))?;
+        for of in sets {
+            if !self.sees(of.id) {
+                continue;
+            }
+            let set = of.set;
+            let read = move |switch: &Switch| switch.value_set(set);
+            let members = self.reading()?.of_first(read).await?;
+            let found = value_set::to_proto(of, &members);
+            self.push_all(vec![Kind::ValueSetEntry(found)]).await?;
+        }
+        Ok(())
+    }
+
+    /// Those of which a controller has asked to be told.
+    async fn digests(&mut self, id: u32) -> EntityResult {
+        let pipeline = self.pipeline;
+        let digests = select(id, None, pipeline.digests(), |id| pipeline.digest(id))?;
+        let found: Vec<_> = {
+            let told = self.reading()?.pipeline().digests();
+            let digests = digests.into_iter().filter(|digest| self.sees(digest.id));
+            let told = digests.filter_map(|digest| {
+                let note = told.get(&digest.name)?;
+                Some(digest::to_proto(digest, note))
+            });
+            told.map(Kind::DigestEntry).collect()
+        };
+        self.push_all(found).await
     }
 
     async fn groups(&mut self, id: u32) -> EntityResult {
@@ -306,18 +489,19 @@ impl Reader<'_> {
         let generators = self.reading()?.generators().await?.into_iter();
         let found = generators.filter(|found| wanted.is_none_or(|id| id == found.id));
         let found = found.map(|found| Kind::ExternEntry(generator::to_proto(found)));
-        self.push_all(found).await
+        self.push_all(found.collect()).await
     }
 
     /// As long as anybody wants to know.
     fn reading(&self) -> EntityResult<&Reading> {
-        if self.answers.is_closed() {
+        let answers = self.answers.as_ref();
+        if answers.is_some_and(AnswerSender::is_closed) {
             return Err(EntityError::new(Code::Cancelled, "the client has gone"));
         }
         Ok(&self.reading)
     }
 
-    async fn push_all(&mut self, kinds: impl IntoIterator<Item = Kind>) -> EntityResult {
+    async fn push_all(&mut self, kinds: Vec<Kind>) -> EntityResult {
         for kind in kinds {
             let entity = entity(kind);
             self.len_bytes += entity.encoded_len();
@@ -330,16 +514,16 @@ impl Reader<'_> {
     }
 
     async fn flush(&mut self) -> EntityResult {
-        if self.entities.is_empty() {
+        let Some(answers) = self.answers.as_ref().filter(|_| !self.entities.is_empty()) else {
             return Ok(());
-        }
+        };
         let n_bytes = std::mem::take(&mut self.len_bytes);
         let entities = std::mem::take(&mut self.entities);
         let response = ReadResponse { entities };
-        if let Err(response) = self.answers.try_send(response, n_bytes) {
+        if let Err(response) = answers.try_send(response, n_bytes) {
             // Who writes does not wait for who is slow to read.
             self.reading.let_writes_in();
-            self.answers.send(response, n_bytes).await?;
+            answers.send(response, n_bytes).await?;
             self.reading.shut_writes_out().await;
         }
         Ok(())
@@ -351,6 +535,17 @@ fn places(table: &Table, filter: &table_entry::Filter) -> Places {
     match &filter.key {
         Some(key) if !table.has_priority => Places::Key(key.clone()),
         _ => Places::ALL,
+    }
+}
+
+/// One profile, or all of them where the id is 0; a member's or group's id needs one.
+fn select_profiles(pipeline: &Pipeline, id: u32, part: u32) -> EntityResult<Vec<&Profile>> {
+    match (id, part) {
+        (0, 0) => Ok(pipeline.profiles().collect()),
+        (0, _) => Err(EntityError::invalid(
+            "reading every action profile (id 0) takes no member or group, found one",
+        )),
+        (id, _) => Ok(vec![pipeline.profile(id)?]),
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::{
-    IdleTimeoutNotice, IdleTimeoutSender, PacketInFrame, PacketInSender, Subscriber, Turn,
+    DigestNotice, DigestSender, IdleTimeoutNotice, IdleTimeoutSender, PacketInFrame,
+    PacketInSender, Subscriber, Turn,
 };
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
@@ -20,14 +21,15 @@ use crate::connections::{Connection, ConnectionLimits, Connections};
 use crate::device::{CONTROLLER_DROPS, Device, ServerConfig, ServerLimits, pipeline_set};
 use crate::error::WriteError;
 use crate::limits::{
-    CALLS_PER_CONNECTION_MAX, CONNECTIONS_MAX, FIRST_CALL_S, IDLE_TIMEOUT_QUEUE_MAX,
-    KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S, PACKET_IN_QUEUE_MAX, REQUEST_BYTES_MAX,
+    CALLS_PER_CONNECTION_MAX, CONNECTIONS_MAX, DIGEST_QUEUE_MAX, FIRST_CALL_S,
+    IDLE_TIMEOUT_QUEUE_MAX, KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S, PACKET_IN_QUEUE_MAX,
+    REQUEST_BYTES_MAX,
 };
 use crate::malformed::RefusesMalformed;
 use crate::p4runtime_service::P4RuntimeService;
 use crate::pipeline::PipelineError;
 use crate::requests::Bounding;
-use crate::stream::{serve_idle_timeouts, serve_packet_in};
+use crate::stream::{serve_digests, serve_idle_timeouts, serve_packet_in};
 use crate::switch_service::SwitchService;
 
 /// A P4Runtime server for one switch. Clones share everything.
@@ -45,6 +47,13 @@ pub enum SetPipelineError {
     /// Nothing runs the switch any more.
     #[error("the switch has stopped")]
     Stopped,
+}
+
+/// What the switch sends to controllers.
+struct Told {
+    packet_ins: Receiver<PacketInFrame>,
+    idle_timeouts: Receiver<IdleTimeoutNotice>,
+    digests: Receiver<DigestNotice>,
 }
 
 impl Server {
@@ -74,7 +83,7 @@ impl Server {
         (self.device.requests.n_held(), self.device.answers.n_held())
     }
 
-    /// Packet-ins and notices of idle entries that reached no controller, by every reason there is.
+    /// Packet-ins, digests and notices of idle entries that reached no controller, by every reason there is.
     pub fn controller_drops(&self) -> [(&'static str, u64); CONTROLLER_DROPS.len()] {
         self.device.controller_drops()
     }
@@ -135,18 +144,32 @@ impl Server {
             .set(sender.clone());
         let subscriber = Subscriber::IdleTimeouts(sender);
         self.device.control.subscribe(subscriber);
-        self.serve_subscribed(listener, shutdown, (packet_ins, idle_timeouts))
+        let (sender, digests) = DigestSender::channel(DIGEST_QUEUE_MAX);
+        let _ = self.device.digest_drops.from_switch.set(sender.clone());
+        self.device.control.subscribe(Subscriber::Digests(sender));
+        let told = Told {
+            packet_ins,
+            idle_timeouts,
+            digests,
+        };
+        self.serve_subscribed(listener, shutdown, told)
     }
 
     async fn serve_subscribed(
         self,
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
-        (packet_ins, idle_timeouts): (Receiver<PacketInFrame>, Receiver<IdleTimeoutNotice>),
+        told: Told,
     ) -> Result<(), tonic::transport::Error> {
+        let Told {
+            packet_ins,
+            idle_timeouts,
+            digests,
+        } = told;
         let packet_in = tokio::spawn(serve_packet_in(Arc::clone(&self.device), packet_ins));
         let told = serve_idle_timeouts(Arc::clone(&self.device), idle_timeouts);
         let idle_timeouts = tokio::spawn(told);
+        let digests = tokio::spawn(serve_digests(Arc::clone(&self.device), digests));
         let p4runtime = P4RuntimeServer::new(P4RuntimeService(Arc::clone(&self.device)))
             .max_decoding_message_size(REQUEST_BYTES_MAX)
             .max_encoding_message_size(usize::MAX);
@@ -177,6 +200,7 @@ impl Server {
         accepting.abort();
         packet_in.abort();
         idle_timeouts.abort();
+        digests.abort();
         served
     }
 }

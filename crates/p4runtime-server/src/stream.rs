@@ -1,4 +1,4 @@
-//! `StreamChannel`: arbitration, packet-out, packet-in.
+//! `StreamChannel`: arbitration, packet-out, packet-in, notifications.
 //!
 //! Source: P4Runtime 1.5.0, "P4Runtime Stream Messages".
 
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use control::{IdleTimeoutNotice, PacketInFrame};
+use control::{DigestNotice, IdleTimeoutNotice, PacketInFrame};
 use p4runtime_proto::p4::v1::stream_error::Details;
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
 use p4runtime_proto::p4::v1::stream_message_response::Update;
 use p4runtime_proto::p4::v1::{
-    DigestListAck, DigestListAckError, IdleTimeoutNotification, MasterArbitrationUpdate, PacketIn,
-    PacketOut, PacketOutError, StreamError, StreamMessageRequest, StreamMessageResponse,
-    StreamOtherError,
+    DigestList, DigestListAck, DigestListAckError, IdleTimeoutNotification,
+    MasterArbitrationUpdate, PacketIn, PacketOut, PacketOutError, StreamError,
+    StreamMessageRequest, StreamMessageResponse, StreamOtherError,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -24,21 +24,44 @@ use tonic::{Code, Status, Streaming};
 
 use crate::arbitration::{ClientId, Notify};
 use crate::device::{Device, Target, lock};
-use crate::entity::table_entry;
+use crate::digests::{List, NotWanted};
+use crate::entity::{self, table_entry};
 use crate::error::{EntityError, EntityResult};
-use crate::limits::{IDLE_TIMEOUT_QUEUE_MAX, PACKET_IN_QUEUE_MAX, UNREAD_MESSAGES_MAX};
+use crate::limits::{
+    DIGEST_LISTS_QUEUE_MAX, IDLE_TIMEOUT_QUEUE_MAX, PACKET_IN_QUEUE_MAX, UNREAD_MESSAGES_MAX,
+};
 use crate::malformed::refused;
+use crate::roles::Access;
 
 type Message = Result<StreamMessageResponse, Status>;
 
-/// The way to one controller. Packet-ins and idle timeouts are bounded, everything else always fits, but
+/// The way to one controller. Packet-ins, idle timeouts and lists of digests are bounded, everything else always fits, but
 /// of a controller that leaves too much of it unread no more requests are read.
 #[derive(Clone)]
 pub(crate) struct StreamSender {
     messages: UnboundedSender<Message>,
-    n_packets: Arc<AtomicUsize>,
-    n_idle_timeouts: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
     others: Arc<Others>,
+}
+
+/// Messages that wait for the controller, of the kinds of which some may be lost.
+#[derive(Default)]
+struct Waiting {
+    packets: AtomicUsize,
+    idle_timeouts: AtomicUsize,
+    digest_lists: AtomicUsize,
+}
+
+impl Waiting {
+    /// The number of those of a message's kind.
+    fn of(&self, update: &Update) -> Option<&AtomicUsize> {
+        match update {
+            Update::Packet(_) => Some(&self.packets),
+            Update::IdleTimeoutNotification(_) => Some(&self.idle_timeouts),
+            Update::Digest(_) => Some(&self.digest_lists),
+            _ => None,
+        }
+    }
 }
 
 /// Answers and errors that wait for the controller.
@@ -52,27 +75,22 @@ struct Others {
 /// What the controller reads.
 pub(crate) struct StreamReceiver {
     messages: UnboundedReceiver<Message>,
-    n_packets: Arc<AtomicUsize>,
-    n_idle_timeouts: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
     others: Arc<Others>,
 }
 
 pub(crate) fn stream_pair() -> (StreamSender, StreamReceiver) {
     let (sender, receiver) = unbounded_channel();
-    let n_packets = Arc::new(AtomicUsize::new(0));
-    let n_idle_timeouts = Arc::new(AtomicUsize::new(0));
-    let others = Arc::<Others>::default();
+    let (waiting, others) = (Arc::<Waiting>::default(), Arc::<Others>::default());
     (
         StreamSender {
             messages: sender,
-            n_packets: Arc::clone(&n_packets),
-            n_idle_timeouts: Arc::clone(&n_idle_timeouts),
+            waiting: Arc::clone(&waiting),
             others: Arc::clone(&others),
         },
         StreamReceiver {
             messages: receiver,
-            n_packets,
-            n_idle_timeouts,
+            waiting,
             others,
         },
     )
@@ -85,21 +103,28 @@ impl StreamSender {
 
     /// Whether the packet was taken; a controller that reads too slowly loses it.
     pub(crate) fn packet_in(&self, packet: PacketIn) -> bool {
-        if self.n_packets.load(Ordering::Relaxed) >= PACKET_IN_QUEUE_MAX {
-            return false;
-        }
-        self.n_packets.fetch_add(1, Ordering::Relaxed);
-        self.send(Ok(Update::Packet(packet)));
-        true
+        self.try_send(Update::Packet(packet), PACKET_IN_QUEUE_MAX)
     }
 
     /// Whether it was taken; a controller that reads too slowly loses it.
     fn idle_timeout(&self, notification: IdleTimeoutNotification) -> bool {
-        if self.n_idle_timeouts.load(Ordering::Relaxed) >= IDLE_TIMEOUT_QUEUE_MAX {
-            return false;
+        let update = Update::IdleTimeoutNotification(notification);
+        self.try_send(update, IDLE_TIMEOUT_QUEUE_MAX)
+    }
+
+    /// Whether it was taken; a controller that reads too slowly loses it.
+    fn digest_list(&self, list: DigestList) -> bool {
+        self.try_send(Update::Digest(list), DIGEST_LISTS_QUEUE_MAX)
+    }
+
+    fn try_send(&self, update: Update, max: usize) -> bool {
+        if let Some(waiting) = self.waiting.of(&update) {
+            if waiting.load(Ordering::Relaxed) >= max {
+                return false;
+            }
+            waiting.fetch_add(1, Ordering::Relaxed);
         }
-        self.n_idle_timeouts.fetch_add(1, Ordering::Relaxed);
-        self.send(Ok(Update::IdleTimeoutNotification(notification)));
+        self.send(Ok(update));
         true
     }
 
@@ -148,15 +173,10 @@ impl Stream for StreamReceiver {
             self.others.n_waiting.fetch_sub(1, Ordering::Relaxed);
             self.others.read.notify_one();
         }
-        if let Poll::Ready(Some(Ok(message))) = &message {
-            let counted = match message.update {
-                Some(Update::Packet(_)) => Some(&self.n_packets),
-                Some(Update::IdleTimeoutNotification(_)) => Some(&self.n_idle_timeouts),
-                _ => None,
-            };
-            if let Some(counted) = counted {
-                counted.fetch_sub(1, Ordering::Relaxed);
-            }
+        if let Poll::Ready(Some(Ok(message))) = &message
+            && let Some(waiting) = message.update.as_ref().and_then(|it| self.waiting.of(it))
+        {
+            waiting.fetch_sub(1, Ordering::Relaxed);
         }
         message
     }
@@ -169,13 +189,10 @@ impl Drop for StreamReceiver {
     }
 }
 
-/// Neither a packet-in nor an idle timeout.
+/// None of which some may be lost.
 fn is_other(message: &Message) -> bool {
     let update = message.as_ref().ok().and_then(|it| it.update.as_ref());
-    !matches!(
-        update,
-        Some(Update::Packet(_) | Update::IdleTimeoutNotification(_))
-    )
+    update.is_none_or(|update| Waiting::default().of(update).is_none())
 }
 
 /// Serves one stream until it ends on either side; then its controller is no longer live.
@@ -220,10 +237,11 @@ async fn handle_requests(
                 }
             }
             Some(RequestUpdate::DigestAck(ack)) => {
-                let error = digest_ack_error(device, &ack);
-                let digest_list_ack = Some(ack);
-                let details = DigestListAckError { digest_list_ack };
-                sender.error(error, Details::DigestListAck(details));
+                if let Err(error) = digest_ack(device, client, &ack) {
+                    let digest_list_ack = Some(ack);
+                    let details = DigestListAckError { digest_list_ack };
+                    sender.error(error, Details::DigestListAck(details));
+                }
             }
             Some(RequestUpdate::Other(other)) => {
                 let error = EntityError::unimplemented(format!(
@@ -251,10 +269,11 @@ fn arbitrate(
         let mut arbitration = lock(&device.arbitration);
         match arbitration.update(client, update, sender)? {
             Notify::Sender => arbitration.notify(client),
-            Notify::All => arbitration.notify_all_but(None),
+            Notify::All => arbitration.notify_role_of(client, false),
             Notify::OthersThenPrimary => {
-                arbitration.notify_all_but(Some(client));
+                arbitration.notify_role_of(client, true);
                 drop(arbitration);
+                lock(&device.digest_lists).forget_told();
                 // Work runs in the order of submission: when this runs, the former primary's
                 // writes have ended.
                 let device_there = Arc::clone(device);
@@ -281,8 +300,9 @@ fn packet_out(
 ) -> EntityResult {
     // Held while submitting: a former primary's packets go before its successor is told.
     let arbitration = lock(&device.arbitration);
-    if !arbitration.is_primary(client) {
-        return Err(EntityError::denied("only the primary may send packets"));
+    match arbitration.primary_access(client) {
+        Some(access) => access.expect_packet_out()?,
+        None => return Err(EntityError::denied("only the primary may send packets")),
     }
     let target = device.committed().ok_or(control::Error::NoPipeline)?;
     let port = device
@@ -310,17 +330,131 @@ fn packet_out(
     Ok(())
 }
 
-fn digest_ack_error(device: &Device, ack: &DigestListAck) -> EntityError {
-    let target = device.committed();
-    let p4info = target.as_ref().and_then(|target| target.pipeline.p4info());
-    let is_known = p4info.is_some_and(|p4info| {
-        let mut preambles = p4info.digests.iter().filter_map(|d| d.preamble.as_ref());
-        preambles.any(|preamble| preamble.id == ack.digest_id)
+fn digest_ack(device: &Device, client: ClientId, ack: &DigestListAck) -> EntityResult {
+    let target = device.committed().ok_or(control::Error::NoPipeline)?;
+    target.pipeline.digest(ack.digest_id)?;
+    let arbitration = lock(&device.arbitration);
+    let access = arbitration.primary_access(client);
+    if !access.is_some_and(|access| access.has(&target.pipeline, ack.digest_id)) {
+        return Err(EntityError::denied(
+            "only a primary that is told of the digest may acknowledge it",
+        ));
+    }
+    lock(&device.digest_lists).acknowledge(ack);
+    Ok(())
+}
+
+/// Tells the primaries of digests, in lists, as they have asked to be told; what cannot be told is counted.
+pub(crate) async fn serve_digests(device: Arc<Device>, mut notices: Receiver<DigestNotice>) {
+    loop {
+        let due = lock(&device.digest_lists).next_due();
+        let wait = async {
+            match due {
+                Some(due) => tokio::time::sleep_until(due).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            notice = notices.recv() => match notice {
+                Some(notice) => digest(&device, notice),
+                None => return,
+            },
+            () = wait => send_due_digests(&device),
+            // How they are told may be another way now.
+            () = device.digests_changed.notified() => drop(follow_digests(&device)),
+        }
+    }
+}
+
+/// The kinds of digests of which somebody wants to be told, as the pipeline that forwards has them.
+fn follow_digests(device: &Device) -> Option<Target> {
+    let target = device.committed()?;
+    let wanted = target.device.digests();
+    let mut lists = lock(&device.digest_lists);
+    lists.begin(target.device.generation());
+    for kind in target.pipeline.digests() {
+        let telling = wanted.get(&kind.name).and_then(entity::digest::of_note);
+        lists.set(kind.id, telling);
+    }
+    drop(lists);
+    Some(target)
+}
+
+fn digest(device: &Device, notice: DigestNotice) {
+    let drops = &device.digest_drops;
+    let target = follow_digests(device);
+    let target = target.filter(|target| target.device.generation() == notice.generation);
+    let Some(target) = target else {
+        return drops.pipeline_changed.add();
+    };
+    let DigestNotice { digest, .. } = notice;
+    let mut kinds = target.pipeline.digests();
+    let kind = kinds.find(|kind| kind.name == digest.name);
+    let now = tokio::time::Instant::now();
+    let list = kind.map(|kind| lock(&device.digest_lists).push(kind.id, digest.members, now));
+    match list {
+        Some(Ok(Some(list))) => send_digests(device, &target, list),
+        Some(Ok(None)) => {}
+        Some(Err(NotWanted)) | None => drops.not_wanted.add(),
+    }
+}
+
+fn send_due_digests(device: &Device) {
+    let Some(target) = follow_digests(device) else {
+        return;
+    };
+    let lists = lock(&device.digest_lists).due(tokio::time::Instant::now());
+    for list in lists {
+        send_digests(device, &target, list);
+    }
+}
+
+fn send_digests(device: &Device, target: &Target, list: List) {
+    let drops = &device.digest_drops;
+    let List {
+        digest_id,
+        list_id,
+        digests,
+    } = list;
+    let Ok(kind) = target.pipeline.digest(digest_id) else {
+        return drops.pipeline_changed.add();
+    };
+    let data = digests.iter();
+    let data = data.filter_map(|digest| kind.data.to_proto(&mut digest.iter()));
+    let message = DigestList {
+        digest_id,
+        list_id,
+        data: data.collect(),
+        timestamp: unix_nanoseconds(),
+    };
+    let sent = to_primaries(device, |access, sender| {
+        let is_told = access.has(&target.pipeline, digest_id);
+        is_told.then(|| sender.digest_list(message.clone()))
     });
-    if is_known {
-        EntityError::unimplemented("digests are not supported")
-    } else {
-        EntityError::invalid(format!("no digest has the id {}", ack.digest_id))
+    match sent {
+        Sent::Taken => {}
+        Sent::NoPrimary => drops.no_primary.add(),
+        Sent::Lost => drops.queue_full.add(),
+    }
+}
+
+/// What became of a message for primaries.
+enum Sent {
+    Taken,
+    NoPrimary,
+    /// One that should have it reads too slowly.
+    Lost,
+}
+
+/// Sends something to the primaries that are to have it: whether one takes it is none of others.
+fn to_primaries(device: &Device, send: impl Fn(&Access, &StreamSender) -> Option<bool>) -> Sent {
+    let arbitration = lock(&device.arbitration);
+    let taken = arbitration.primaries();
+    let taken: Vec<bool> = taken.filter_map(|(access, to)| send(access, to)).collect();
+    match taken[..] {
+        [] => Sent::NoPrimary,
+        _ if taken.contains(&false) => Sent::Lost,
+        _ => Sent::Taken,
     }
 }
 
@@ -353,10 +487,14 @@ fn packet_in(device: &Device, packet: &PacketInFrame) {
         payload: payload.to_vec(),
         metadata,
     };
-    match lock(&device.arbitration).primary_sender() {
-        None => drops.no_primary.add(),
-        Some(primary) if primary.packet_in(packet) => {}
-        Some(_) => drops.queue_full.add(),
+    let sent = to_primaries(device, |access, sender| {
+        let is_told = access.receives(&packet);
+        is_told.then(|| sender.packet_in(packet.clone()))
+    });
+    match sent {
+        Sent::Taken => {}
+        Sent::NoPrimary => drops.no_primary.add(),
+        Sent::Lost => drops.queue_full.add(),
     }
 }
 
@@ -387,10 +525,14 @@ fn idle_timeout(device: &Device, notice: &IdleTimeoutNotice) {
         table_entry: vec![entry],
         timestamp: unix_nanoseconds(),
     };
-    match lock(&device.arbitration).primary_sender() {
-        None => drops.no_primary.add(),
-        Some(primary) if primary.idle_timeout(notification) => {}
-        Some(_) => drops.queue_full.add(),
+    let sent = to_primaries(device, |access, sender| {
+        let is_told = access.has(&target.pipeline, table.id);
+        is_told.then(|| sender.idle_timeout(notification.clone()))
+    });
+    match sent {
+        Sent::Taken => {}
+        Sent::NoPrimary => drops.no_primary.add(),
+        Sent::Lost => drops.queue_full.add(),
     }
 }
 

@@ -407,12 +407,17 @@ impl Runner {
             Command::Group(id, replicas) => {
                 let replicas = replicas.iter();
                 let replicas = replicas.map(|(port, rid)| replica(*port, *rid)).collect();
-                let group = MulticastGroup { id: *id, replicas };
+                let group = MulticastGroup {
+                    id: *id,
+                    replicas,
+                    backups: Vec::new(),
+                };
                 self.switch.insert_multicast_group(group)
             }
             Command::GroupCreate(id) => self.switch.insert_multicast_group(MulticastGroup {
                 id: *id,
                 replicas: Vec::new(),
+                backups: Vec::new(),
             }),
             Command::NodeCreate(rid, ports) => {
                 self.nodes.push((*rid, ports.clone()));

@@ -9,13 +9,15 @@ use p4runtime_server::Server;
 
 /// What a program decided of a packet, and what was for a controller while there was none: told, but
 /// nothing to be warned of.
-const DECIDED: [&str; 6] = [
+const DECIDED: [&str; 8] = [
     DropReason::IngressDrop.name(),
     DropReason::EgressDrop.name(),
     DropReason::MulticastGroupEmpty.name(),
     DropReason::CloneSessionEmpty.name(),
     "packet_in_no_primary",
     "idle_timeout_no_primary",
+    "digest_no_primary",
+    "digest_not_wanted",
 ];
 
 /// Which counter: of a port by number, or of the switch; and the reason.

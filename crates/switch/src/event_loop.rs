@@ -21,7 +21,8 @@ use std::io;
 use std::sync::Arc;
 
 use control::{
-    DigestNotice, DrainWaiters, IdleTimeoutNotice, PacketInFrame, PortStatus, SwitchContext, Work,
+    DigestNotice, DrainWaiters, IdleTimeoutNotice, LinkState, PacketInFrame, PortStatus,
+    SwitchContext, Work,
 };
 use dataplane::{Nanos, Offload, OffloadStatus, PortId, Switch, Transmit, Transmitted, limits};
 use packet_io::{Port, PortError, PortStatistics, Waiter};
@@ -144,6 +145,8 @@ struct AttachedPort {
     link: Option<Arc<LinkStatus>>,
     /// The offload serves it.
     is_offloaded: bool,
+    /// As the switch was told.
+    is_up: bool,
 }
 
 impl AttachedPort {
@@ -230,6 +233,7 @@ impl EventLoop {
             earlier: PortStatistics::default(),
             link: None,
             is_offloaded: false,
+            is_up: true,
         });
         self.number_wait_places();
     }
@@ -442,6 +446,7 @@ impl EventLoop {
             self.run_work()?;
         }
         self.is_forwarding = !self.is_held(after);
+        self.tell_links();
         let now = self.clock.now();
         self.share = Share::from(now);
         let is_due = self.switch.poll_timeout().is_some_and(|at| at <= now);
@@ -455,6 +460,17 @@ impl EventLoop {
             self.receive_all(now)?;
         }
         self.finish_turn()
+    }
+
+    /// Tells the switch which ports have gone down or come up: what watches them follows before the next frame.
+    fn tell_links(&mut self) {
+        for attached in &mut self.ports {
+            let Some(link) = &attached.link else { continue };
+            let is_up = !matches!(link.state(), LinkState::Down | LinkState::Lost);
+            if std::mem::replace(&mut attached.is_up, is_up) != is_up {
+                self.switch.set_port_up(attached.id, is_up);
+            }
+        }
     }
 
     /// Takes frames in from every port, and from the generators, and runs the switch after each; ends

@@ -227,6 +227,7 @@ fn came_back(port: &str, vrf: &str, wide_port: &[u8]) -> Vec<PacketMetadata> {
     metadata(&[port.as_bytes(), vrf.as_bytes(), wide_port, &[0]])
 }
 
+// spec: translation
 #[tokio::test]
 async fn names_and_wide_numbers_work_in_entries_and_packets() {
     let mut controller = Controller::start().await;

@@ -324,7 +324,11 @@ fn to_write(program: &Program, p4info: &P4Info, update: &Update) -> Option<Write
             PreType::MulticastGroupEntry(group) => {
                 let id = group.multicast_group_id;
                 let replicas = replicas(&group.replicas);
-                let made = MulticastGroup { id, replicas };
+                let made = MulticastGroup {
+                    id,
+                    replicas,
+                    backups: Vec::new(),
+                };
                 Some(match kind {
                     UpdateType::Delete => Write::DeleteMulticast(id),
                     _ if is_new => Write::InsertMulticast(made),

@@ -136,7 +136,11 @@ impl Subject {
             (None, _) => return said(switch.set_default_action(table, Some(call.into()))),
             (Some(key), None) => (key.1, call.into()),
             (Some(key), Some(_)) if info.has_selector => {
-                let weighted = WeightedCall { call, weight: 1 };
+                let weighted = WeightedCall {
+                    call,
+                    weight: 1,
+                    watch: None,
+                };
                 (key.1, TableAction::OneShot(vec![weighted]))
             }
             (Some(key), Some(profile)) => {
@@ -177,6 +181,7 @@ fn copies(switch: &mut Switch) {
         let group = MulticastGroup {
             id,
             replicas: replicas.clone(),
+            backups: Vec::new(),
         };
         switch.insert_multicast_group(group).unwrap();
         let session = CloneSession {

@@ -71,6 +71,7 @@ async fn who_follows_too_slowly_is_told_how_much_he_missed() {
         let group = MulticastGroup {
             id,
             replicas: replicas(N_REPLICAS),
+            backups: Vec::new(),
         };
         Operation::InsertMulticastGroup(group, Note::default())
     };

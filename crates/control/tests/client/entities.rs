@@ -23,6 +23,7 @@ const RATES: MeterConfig = MeterConfig {
     committed_burst: 1,
     peak_rate: 2_000,
     peak_burst: 2,
+    excess_burst: 0,
 };
 
 /// Tables `direct`, with meter, counter and idle timeouts, and `chosen`, with the action profile `p`; arrays
@@ -134,8 +135,8 @@ fn session(n_replicas: u16) -> CloneSession {
 
 fn noted(number: u64) -> Note {
     Note {
-        bytes: Vec::new(),
         number,
+        ..Note::default()
     }
 }
 
@@ -161,10 +162,13 @@ async fn every_entity_is_written_read_changed_and_deleted() {
         id: 9,
         max_size: 0,
         members: members.to_vec(),
+        counts_members: false,
+        watched: Vec::new(),
     };
     let multicast = |n| MulticastGroup {
         id: 2,
         replicas: replicas(n),
+        backups: Vec::new(),
     };
     let mut entry = TableEntry::new(kind(1), 0, rig.call(5));
     entry.meter = Some(RATES);

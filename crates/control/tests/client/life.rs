@@ -21,6 +21,7 @@ async fn a_device_lives_from_no_program_to_another() {
     let note = Note {
         bytes: b"viewer".to_vec(),
         number: 7,
+        ..Note::default()
     };
     let entry = harness.entry(0xa, 2);
     let insert = Operation::InsertEntry {
@@ -134,6 +135,7 @@ async fn a_large_batch_comes_in_pieces_with_frames_between_them() {
     let group = |n_replicas| dataplane::MulticastGroup {
         id: 1,
         replicas: replicas(n_replicas),
+        ..dataplane::MulticastGroup::default()
     };
     let insert = |n| Operation::InsertMulticastGroup(group(n), Note::default());
     let cycle = |n| {
@@ -180,6 +182,7 @@ async fn an_update_that_is_refused_in_its_middle_changes_nothing() {
             bytes: 1,
         }),
         meter: None,
+        ..EntryChange::default()
     };
     let beyond = CellValue::Register(slots.unwrap(), vec![1]);
     let operations = vec![

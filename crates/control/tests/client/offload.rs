@@ -186,6 +186,7 @@ async fn what_both_sides_of_all_workers_have_counted_is_read_together() {
                 instance: port,
             })
             .into(),
+        ..MulticastGroup::default()
     };
     let group = Operation::InsertMulticastGroup(group, Note::default());
     let entries = vec![

@@ -73,6 +73,13 @@ impl MemoryLoop {
         inside.pump();
     }
 
+    /// A port goes down, or comes up.
+    pub fn set_port_up(&self, port: PortId, is_up: bool) {
+        for worker in &self.0 {
+            worker.inside().switch.set_port_up(port, is_up);
+        }
+    }
+
     /// What left since the last call.
     pub fn transmitted(&self) -> Vec<OwnedTransmit> {
         std::mem::take(&mut self.0[0].inside().transmitted)

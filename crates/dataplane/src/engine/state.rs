@@ -11,6 +11,7 @@ use crate::{
     SwitchCounters, TableCounters, TableId, ValueSetId,
     externs::{Externs, departures::Departures, payload::PayloadExterns},
     match_action::{Call, Tables},
+    model::PortSet,
     trace::{TraceKind, Tracer},
 };
 
@@ -24,6 +25,8 @@ pub struct State {
     pub(crate) departures: Departures,
     pub(crate) counters: SwitchCounters,
     pub(crate) tracer: Tracer,
+    /// The switch's, whatever the program.
+    pub(crate) ports_down: PortSet,
     /// The latest time that anyone has given.
     pub(crate) now: Nanos,
     identity: u64,
@@ -47,6 +50,7 @@ impl State {
             departures: Departures::default(),
             counters: SwitchCounters::default(),
             tracer: Tracer::default(),
+            ports_down: PortSet::default(),
             now: 0,
             identity: next_identity(),
         }
@@ -55,6 +59,7 @@ impl State {
     /// Replaces the program; tables and externs are as it declares them.
     pub(crate) fn set_program(&mut self, program: Program, random_seed: u64) {
         self.tables = Tables::new(&program, self.now);
+        self.tables.set_ports_down(self.ports_down);
         self.externs = Externs::new(&program.ir, random_seed, self.now);
         self.payloads.bind(&program.ir.payload_externs);
         self.counters.tables = vec![TableCounters::default(); program.tables.len()];

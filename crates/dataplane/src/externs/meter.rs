@@ -1,4 +1,5 @@
-//! Meters: the two-rate three-colour marker of RFC 2698, colour-blind, as BMv2 computes it.
+//! Meters: the two-rate three-colour marker of RFC 2698, colour-blind, as BMv2 computes it; with an excess
+//! burst the one-rate marker of RFC 2697, which BMv2 does not have.
 //!
 //! A bucket is not filled by what has passed since its last packet but by the difference of two
 //! totals, each cut to whole tokens, so that rounding never adds up. A packet that the peak bucket
@@ -7,7 +8,7 @@
 //! rates is green, and so is one beyond the end of its array.
 
 use crate::{
-    MeterConfig, MeterId, Nanos,
+    CounterValue, MeterConfig, MeterCounts, MeterId, Nanos,
     color::{GREEN, RED, YELLOW},
     program::{
         MeterUnit,
@@ -35,67 +36,135 @@ impl Bucket {
         }
     }
 
-    /// Pays for a packet, if it can.
-    fn pay(&mut self, micros: u64, cost: u64) -> bool {
+    /// Takes in what has come since the last packet; what there is no room for.
+    fn fill(&mut self, micros: u64) -> u64 {
         let total = (micros as f64 * self.tokens_per_micro) as u64;
         let came_in = total.saturating_sub(self.total_before);
         self.total_before = total;
-        self.tokens = self.tokens.saturating_add(came_in).min(self.burst);
-        let is_paid = cost <= self.tokens;
-        self.tokens -= if is_paid { cost } else { 0 };
-        is_paid
+        self.add(came_in)
+    }
+
+    fn add(&mut self, came_in: u64) -> u64 {
+        let tokens = self.tokens.saturating_add(came_in);
+        self.tokens = tokens.min(self.burst);
+        tokens - self.tokens
+    }
+
+    /// Pays for a packet, if it can.
+    fn pay(&mut self, cost: u64) -> bool {
+        match self.tokens.checked_sub(cost) {
+            Some(rest) => {
+                self.tokens = rest;
+                true
+            }
+            None => false,
+        }
     }
 }
 
-/// One meter with its rates.
+/// Rates and buckets.
 #[derive(Debug, Clone)]
-pub(crate) struct Meter {
+struct Rates {
     config: MeterConfig,
     committed: Bucket,
     peak: Bucket,
+    /// What the committed bucket has no room for.
+    excess: Bucket,
 }
 
-impl Meter {
-    pub(crate) fn new(config: MeterConfig) -> Self {
+impl Rates {
+    fn new(config: MeterConfig) -> Self {
         Self {
             config,
             committed: Bucket::new(config.committed_rate, config.committed_burst),
             peak: Bucket::new(config.peak_rate, config.peak_burst),
+            excess: Bucket::new(0, config.excess_burst),
         }
     }
 
-    pub(crate) fn config(&self) -> MeterConfig {
-        self.config
+    fn color(&mut self, rates: usize, micros: u64, cost: u64) -> u8 {
+        if self.config.excess_burst > 0 {
+            return self.color_of_one_rate(micros, cost);
+        }
+        if rates > 1 {
+            self.peak.fill(micros);
+            if !self.peak.pay(cost) {
+                return RED;
+            }
+        }
+        self.committed.fill(micros);
+        match self.committed.pay(cost) {
+            true => GREEN,
+            false => YELLOW,
+        }
     }
 
-    /// The colour of a packet of so many bytes.
+    /// RFC 2697, colour-blind.
+    fn color_of_one_rate(&mut self, micros: u64, cost: u64) -> u8 {
+        let excess = self.committed.fill(micros);
+        self.excess.add(excess);
+        if self.committed.pay(cost) {
+            return GREEN;
+        }
+        match self.excess.pay(cost) {
+            true => YELLOW,
+            false => RED,
+        }
+    }
+}
+
+/// One meter: without rates it is green.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Meter {
+    rates: Option<Box<Rates>>,
+    pub(crate) counts: MeterCounts,
+}
+
+impl Meter {
+    pub(crate) fn new(config: Option<MeterConfig>) -> Self {
+        let mut meter = Self::default();
+        meter.set(config);
+        meter
+    }
+
+    pub(crate) fn config(&self) -> Option<MeterConfig> {
+        self.rates.as_ref().map(|rates| rates.config)
+    }
+
+    /// Other rates, with full buckets; what was counted stays.
+    pub(crate) fn set(&mut self, config: Option<MeterConfig>) {
+        self.rates = config.map(|config| Box::new(Rates::new(config)));
+    }
+
+    /// The colour of a packet of so many bytes, which is counted.
     pub(crate) fn color(&mut self, kind: MeterKind, micros: u64, bytes: usize) -> u8 {
         let cost = match kind.unit {
             MeterUnit::Packets => 1,
             MeterUnit::Bytes => bytes as u64,
         };
-        if kind.rates > 1 && !self.peak.pay(micros, cost) {
-            return RED;
-        }
-        match self.committed.pay(micros, cost) {
-            true => GREEN,
-            false => YELLOW,
-        }
+        let rates = self.rates.as_mut();
+        let color = rates.map_or(GREEN, |rates| rates.color(kind.rates, micros, cost));
+        let count = match color {
+            GREEN => &mut self.counts.green,
+            YELLOW => &mut self.counts.yellow,
+            _ => &mut self.counts.red,
+        };
+        count.add(CounterValue::packet(bytes));
+        color
     }
 }
 
 /// The meter arrays of a program.
 #[derive(Debug)]
 pub(crate) struct Meters {
-    /// A meter without rates takes no room.
-    arrays: Vec<(MeterKind, Vec<Option<Box<Meter>>>)>,
+    arrays: Vec<(MeterKind, Vec<Meter>)>,
     /// When the program was loaded.
     origin: Nanos,
 }
 
 impl Meters {
     pub(crate) fn new(declared: &[MeterArray], origin: Nanos) -> Self {
-        let cells = |array: &MeterArray| (array.kind, vec![None; array.cells]);
+        let cells = |array: &MeterArray| (array.kind, vec![Meter::default(); array.cells]);
         Self {
             arrays: declared.iter().map(cells).collect(),
             origin,
@@ -116,21 +185,18 @@ impl Meters {
     ) -> Option<u8> {
         let micros = self.micros(now);
         let (kind, cells) = self.arrays.get_mut(meter.index())?;
-        let cell = cells.get_mut(index)?;
-        let meter = cell.as_mut();
-        Some(meter.map_or(GREEN, |meter| meter.color(*kind, micros, bytes)))
+        let kind = *kind;
+        Some(cells.get_mut(index)?.color(kind, micros, bytes))
     }
 
-    pub(crate) fn get(&self, meter: MeterId, index: usize) -> Option<MeterConfig> {
+    pub(crate) fn get(&self, meter: MeterId, index: usize) -> Option<&Meter> {
         let (_, cells) = self.arrays.get(meter.index())?;
-        cells.get(index)?.as_ref().map(|meter| meter.config())
+        cells.get(index)
     }
 
-    pub(crate) fn set(&mut self, meter: MeterId, index: usize, config: Option<MeterConfig>) {
-        let array = self.arrays.get_mut(meter.index());
-        if let Some(cell) = array.and_then(|(_, cells)| cells.get_mut(index)) {
-            *cell = config.map(|config| Box::new(Meter::new(config)));
-        }
+    pub(crate) fn get_mut(&mut self, meter: MeterId, index: usize) -> Option<&mut Meter> {
+        let (_, cells) = self.arrays.get_mut(meter.index())?;
+        cells.get_mut(index)
     }
 }
 
@@ -144,12 +210,13 @@ mod tests {
     };
 
     fn meter() -> Meter {
-        Meter::new(MeterConfig {
+        Meter::new(Some(MeterConfig {
             committed_rate: 1_000,
             committed_burst: 2,
             peak_rate: 2_000,
             peak_burst: 4,
-        })
+            ..MeterConfig::default()
+        }))
     }
 
     fn colors(meter: &mut Meter, kind: MeterKind, micros: u64, bytes: usize, n: usize) -> Vec<u8> {
@@ -176,12 +243,13 @@ mod tests {
             committed_burst: 100,
             peak_rate: 1_000,
             peak_burst: 250,
+            ..MeterConfig::default()
         };
         let kind = MeterKind {
             unit: MeterUnit::Bytes,
             rates: 2,
         };
-        let mut meter = Meter::new(config);
+        let mut meter = Meter::new(Some(config));
         assert_eq!(colors(&mut meter, kind, 0, 100, 3), [GREEN, YELLOW, RED]);
         assert_eq!(
             meter.color(kind, 0, 50),
@@ -207,5 +275,39 @@ mod tests {
             rates: 1,
         };
         assert_eq!(colors(&mut meter(), kind, 0, 60, 6)[4], YELLOW);
+    }
+
+    #[test]
+    fn with_an_excess_burst_what_the_committed_bucket_has_no_room_for_is_yellow() {
+        let mut meter = Meter::new(Some(MeterConfig {
+            committed_rate: 1_000,
+            committed_burst: 2,
+            peak_rate: 1_000,
+            peak_burst: 2,
+            excess_burst: 1,
+        }));
+        let burst = colors(&mut meter, PACKETS, 0, 60, 4);
+        assert_eq!(burst, [GREEN, GREEN, YELLOW, RED]);
+        // The committed bucket is filled first: 2 tokens in 2 ms, the third is the excess bucket's.
+        let later = colors(&mut meter, PACKETS, 2_000, 60, 3);
+        assert_eq!(later, [GREEN, GREEN, RED]);
+        let later = colors(&mut meter, PACKETS, 5_000, 60, 4);
+        assert_eq!(later, [GREEN, GREEN, YELLOW, RED]);
+        let counted = meter.counts;
+        let packets = [counted.green, counted.yellow, counted.red].map(|count| count.packets);
+        assert_eq!(packets, [6, 2, 3]);
+        assert_eq!(counted.red.bytes, 180);
+    }
+
+    #[test]
+    fn a_meter_without_rates_counts_green() {
+        let mut meter = Meter::default();
+        assert_eq!(colors(&mut meter, PACKETS, 0, 60, 2), [GREEN, GREEN]);
+        meter.set(None);
+        let green = CounterValue {
+            packets: 2,
+            bytes: 120,
+        };
+        assert_eq!(meter.counts.green, green);
     }
 }

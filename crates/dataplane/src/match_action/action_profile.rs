@@ -2,7 +2,9 @@
 //!
 //! The choice is BMv2's: the hash of the selector's fields modulo the group's size (the sum of its
 //! weights), counted along the members by their handle. A handle is the lowest number that was
-//! free when the member was made, so it is the order of making as long as none was deleted.
+//! free when the member was made, so it is the order of making as long as none was deleted. Members that
+//! watch a port that is down are left out of size and count; BMv2's server takes them out of the group.
+//! A group of which all are left out is as one without members.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,7 +12,10 @@ use std::{
 };
 
 use super::Call;
-use crate::{ControlError, ControlErrorKind, Controlled, ProfileGroup, invalid, refuse};
+use crate::{
+    ControlError, ControlErrorKind, Controlled, PortId, ProfileGroup, invalid, model::PortSet,
+    refuse,
+};
 
 /// Number of a member inside; free numbers are used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,41 +39,68 @@ pub enum EntryAction {
 pub struct Choices<T> {
     /// The sum of the weights up to each.
     items: Vec<(u64, T)>,
+    /// The port of each that is to be up; empty where nobody watches.
+    watches: Vec<Option<PortId>>,
 }
 
 impl<T> Choices<T> {
-    pub(crate) fn new(items: impl IntoIterator<Item = (u32, T)>) -> Self {
-        let mut sum = 0;
-        let items = items.into_iter().map(|(weight, item)| {
+    /// Each with its weight and the port that it watches.
+    pub(crate) fn new(items: impl IntoIterator<Item = (u32, Option<PortId>, T)>) -> Self {
+        let (mut sum, mut watches) = (0, Vec::new());
+        let items = items.into_iter().map(|(weight, watch, item)| {
             sum += u64::from(weight);
+            watches.push(watch);
             (sum, item)
         });
-        Self {
-            items: items.collect(),
+        let items = items.collect();
+        if watches.iter().all(Option::is_none) {
+            watches.clear();
         }
+        Self { items, watches }
     }
 
-    /// None where there is nothing to choose from.
-    pub(crate) fn choose(&self, number: u64) -> Option<&T> {
+    /// None where there is nothing to choose from. Takes longer, a step an item, where ports are down and
+    /// items watch any.
+    pub(crate) fn choose(&self, number: u64, down: &PortSet) -> Option<&T> {
+        if !self.watches.is_empty() && !down.is_empty() {
+            return self.choose_up(number, down);
+        }
         let (total, _) = self.items.last()?;
         let chosen = number % total;
         let position = self.items.partition_point(|(sum, _)| *sum <= chosen);
         self.items.get(position).map(|(_, item)| item)
     }
 
-    /// Each with its own weight.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+    /// The same among those whose ports are up.
+    fn choose_up(&self, number: u64, down: &PortSet) -> Option<&T> {
+        let is_up = |watch: Option<PortId>| watch.is_none_or(|port| !down.contains(port));
+        let up = || self.iter().filter(|(_, watch, _)| is_up(*watch));
+        let total: u64 = up().map(|(weight, ..)| u64::from(weight)).sum();
+        let mut left = number.checked_rem(total)?;
+        let mut up = up();
+        let chosen = up.find(|(weight, ..)| {
+            let is_it = left < u64::from(*weight);
+            left = left.saturating_sub(u64::from(*weight));
+            is_it
+        });
+        chosen.map(|(_, _, item)| item)
+    }
+
+    /// Each with its own weight and the port that it watches.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Option<PortId>, &T)> {
         let before = [0]
             .into_iter()
             .chain(self.items.iter().map(|(sum, _)| *sum));
-        self.items.iter().zip(before).map(|((sum, item), before)| {
+        let watches = self.watches.iter().copied().chain(std::iter::repeat(None));
+        let items = self.items.iter().zip(before).zip(watches);
+        items.map(|(((sum, item), before), watch)| {
             let weight = u32::try_from(sum - before).expect("a weight has 32 bits");
-            (weight, item)
+            (weight, watch, item)
         })
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Member {
     id: u32,
     call: Call,
@@ -76,18 +108,20 @@ struct Member {
     uses: usize,
 }
 
-#[derive(Debug)]
+/// The members of a group by their handles, with weights and the ports that they watch.
+type GroupMembers = BTreeMap<MemberHandle, (u32, Option<PortId>)>;
+
+#[derive(Debug, Clone)]
 struct Group {
-    /// Weight by member.
-    members: BTreeMap<MemberHandle, u32>,
     choices: Choices<MemberHandle>,
     max_size: u32,
+    counts_members: bool,
     /// Entries that name it.
     uses: usize,
 }
 
 /// The members and groups of an action profile.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Profile {
     /// As messages name it.
     what: String,
@@ -95,6 +129,10 @@ pub(crate) struct Profile {
     members: Vec<Option<Member>>,
     handles: HashMap<u32, MemberHandle>,
     groups: BTreeMap<u32, Group>,
+    /// Entries with a group of their own.
+    n_one_shots: usize,
+    /// The switch's ports that are down.
+    pub down: PortSet,
 }
 
 impl Profile {
@@ -105,6 +143,8 @@ impl Profile {
             members: Vec::new(),
             handles: HashMap::new(),
             groups: BTreeMap::new(),
+            n_one_shots: 0,
+            down: PortSet::default(),
         }
     }
 
@@ -112,10 +152,10 @@ impl Profile {
     pub(crate) fn resolve(&self, action: &EntryAction, hash: impl FnOnce() -> u64) -> Option<Call> {
         match action {
             EntryAction::Call(call) => Some(call.clone()),
-            EntryAction::OneShot(choices) => choices.choose(hash()).cloned(),
+            EntryAction::OneShot(choices) => choices.choose(hash(), &self.down).cloned(),
             EntryAction::Member(handle) => self.call_of(*handle),
             EntryAction::Group(id) => {
-                let handle = self.groups.get(id)?.choices.choose(hash())?;
+                let handle = self.groups.get(id)?.choices.choose(hash(), &self.down)?;
                 self.call_of(*handle)
             }
         }
@@ -162,7 +202,10 @@ impl Profile {
     /// An entry begins (1) or ends (-1) to name what it runs.
     pub(crate) fn count_use(&mut self, action: &EntryAction, change: isize) {
         match action {
-            EntryAction::Call(_) | EntryAction::OneShot(_) => {}
+            EntryAction::Call(_) => {}
+            EntryAction::OneShot(_) => {
+                self.n_one_shots = self.n_one_shots.saturating_add_signed(change);
+            }
             EntryAction::Member(handle) => self.add_uses(*handle, change),
             EntryAction::Group(id) => {
                 if let Some(group) = self.groups.get_mut(id) {
@@ -221,25 +264,48 @@ impl Profile {
         members.map(|member| (member.id, &member.call))
     }
 
+    /// Whether members or groups were made, of which entries may name some.
+    pub(crate) fn has_members(&self) -> bool {
+        !self.handles.is_empty() || !self.groups.is_empty()
+    }
+
+    pub(crate) fn n_one_shots(&self) -> usize {
+        self.n_one_shots
+    }
+
     /// The members of a group by their handles; each once, with a weight above 0.
-    fn weights(&self, group: &ProfileGroup) -> Controlled<BTreeMap<MemberHandle, u32>> {
+    fn group_members(&self, group: &ProfileGroup) -> Controlled<GroupMembers> {
         let what = || format!("{}: group {}", self.what, group.id);
-        let mut weights = BTreeMap::new();
+        let mut members = BTreeMap::new();
         for (member, weight) in &group.members {
             if *weight == 0 {
                 return invalid(format!("{}: member {member} has the weight 0", what()));
             }
-            if weights.insert(self.handle(*member)?, *weight).is_some() {
+            let place = self.handle(*member)?;
+            if members.insert(place, (*weight, None)).is_some() {
                 return invalid(format!("{}: member {member} is named twice", what()));
             }
         }
-        let total: u64 = weights.values().map(|weight| u64::from(*weight)).sum();
+        for (member, port) in &group.watched {
+            match members.get_mut(&self.handle(*member)?) {
+                Some((_, watch)) => *watch = Some(*port),
+                None => {
+                    let found = format!("member {member} watches a port and is not in it");
+                    return invalid(format!("{}: {found}", what()));
+                }
+            }
+        }
+        let weights = members.values().map(|(weight, _)| u64::from(*weight));
+        let (total, of) = match group.counts_members {
+            true => (members.len() as u64, "members"),
+            false => (weights.sum(), "weights"),
+        };
         let size = group.max_size;
         if size > 0 && total > u64::from(size) {
-            let message = format!("{}: weights of {total}, its size is {size}", what());
+            let message = format!("{}: {of} of {total}, its size is {size}", what());
             return refuse(ControlErrorKind::ResourceExhausted, message);
         }
-        Ok(weights)
+        Ok(members)
     }
 
     pub(crate) fn insert_group(&mut self, group: &ProfileGroup) -> Controlled {
@@ -247,14 +313,21 @@ impl Profile {
             let message = format!("{} has a group {} already", self.what, group.id);
             return refuse(ControlErrorKind::AlreadyExists, message);
         }
-        let members = self.weights(group)?;
+        let members = self.group_members(group)?;
         self.put_group(group, members, 0);
         Ok(())
     }
 
     pub(crate) fn modify_group(&mut self, group: &ProfileGroup) -> Controlled {
-        self.check_group(group.id)?;
-        let members = self.weights(group)?;
+        let max_size = self.group(group.id)?.max_size;
+        if max_size != group.max_size {
+            let found = format!(
+                "its size is {max_size}, and cannot become {}",
+                group.max_size
+            );
+            return invalid(format!("{}: group {}: {found}", self.what, group.id));
+        }
+        let members = self.group_members(group)?;
         let uses = self.take_group(group.id);
         self.put_group(group, members, uses);
         Ok(())
@@ -270,23 +343,19 @@ impl Profile {
         Ok(())
     }
 
-    fn put_group(
-        &mut self,
-        written: &ProfileGroup,
-        members: BTreeMap<MemberHandle, u32>,
-        uses: usize,
-    ) {
+    fn put_group(&mut self, group: &ProfileGroup, members: GroupMembers, uses: usize) {
         for handle in members.keys() {
             self.add_uses(*handle, 1);
         }
-        let choices = Choices::new(members.iter().map(|(handle, weight)| (*weight, *handle)));
-        let group = Group {
-            members,
-            choices,
-            max_size: written.max_size,
+        let members = members.into_iter();
+        let members = members.map(|(handle, (weight, watch))| (weight, watch, handle));
+        let made = Group {
+            choices: Choices::new(members),
+            max_size: group.max_size,
+            counts_members: group.counts_members,
             uses,
         };
-        self.groups.insert(written.id, group);
+        self.groups.insert(group.id, made);
     }
 
     /// Takes a group away and says how many entries name it.
@@ -294,22 +363,29 @@ impl Profile {
         let Some(group) = self.groups.remove(&id) else {
             return 0;
         };
-        for handle in group.members.keys() {
+        for (_, _, handle) in group.choices.iter() {
             self.add_uses(*handle, -1);
         }
         group.uses
     }
 
-    /// Every group by its id: id, size, and the members' ids with their weights.
+    /// Every group by its id.
     pub(crate) fn groups(&self) -> impl Iterator<Item = ProfileGroup> {
         self.groups.iter().map(|(id, group)| {
-            let members = group.members.iter();
-            let members =
-                members.filter_map(|(handle, weight)| Some((self.id_of(*handle)?, *weight)));
+            let (mut members, mut watched) = (Vec::new(), Vec::new());
+            for (weight, watch, handle) in group.choices.iter() {
+                let Some(member) = self.id_of(*handle) else {
+                    continue;
+                };
+                members.push((member, weight));
+                watched.extend(watch.map(|port| (member, port)));
+            }
             ProfileGroup {
                 id: *id,
                 max_size: group.max_size,
-                members: members.collect(),
+                counts_members: group.counts_members,
+                members,
+                watched,
             }
         })
     }
@@ -321,11 +397,36 @@ mod tests {
 
     #[test]
     fn a_weight_is_a_share_of_the_numbers() {
-        let choices = Choices::new([(1, 'a'), (3, 'b'), (1, 'c')]);
-        let chosen: String = (0..7).filter_map(|number| choices.choose(number)).collect();
+        let choices = Choices::new([(1, None, 'a'), (3, None, 'b'), (1, None, 'c')]);
+        let up = PortSet::default();
+        let choose = |number| choices.choose(number, &up);
+        let chosen: String = (0..7).filter_map(choose).collect();
         assert_eq!(chosen, "abbbcab");
-        let weights: Vec<(u32, &char)> = choices.iter().collect();
-        assert_eq!(weights, [(1, &'a'), (3, &'b'), (1, &'c')]);
-        assert_eq!(Choices::<char>::new([]).choose(3), None);
+        let weights: Vec<_> = choices.iter().collect();
+        assert_eq!(weights, [(1, None, &'a'), (3, None, &'b'), (1, None, &'c')]);
+        assert_eq!(Choices::<char>::new([]).choose(3, &up), None);
+    }
+
+    #[test]
+    fn who_watches_a_port_that_is_down_is_left_out() {
+        let ports = [PortId(1), PortId(2)].map(Some);
+        let choices = Choices::new([(1, ports[0], 'a'), (3, ports[1], 'b'), (1, None, 'c')]);
+        let chosen = |down: &[u16]| -> String {
+            let mut set = PortSet::default();
+            for port in down {
+                set.set(PortId(*port), true);
+            }
+            (0..5)
+                .filter_map(|number| choices.choose(number, &set))
+                .collect()
+        };
+        assert_eq!(chosen(&[]), "abbbc");
+        assert_eq!(chosen(&[1]), "bbbcb");
+        assert_eq!(chosen(&[2, 7]), "acaca");
+        assert_eq!(chosen(&[1, 2]), "ccccc");
+        let all = Choices::new([(1, ports[0], 'a')]);
+        let mut down = PortSet::default();
+        down.set(PortId(1), true);
+        assert_eq!(all.choose(0, &down), None);
     }
 }

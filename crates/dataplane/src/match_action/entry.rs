@@ -45,7 +45,7 @@ pub struct EntryView<'a> {
     pub priority: i32,
     /// What a hit runs.
     pub action: &'a EntryAction,
-    /// The entry has a meter with rates.
+    /// The entry has a meter, which counts though it may have no rates.
     pub has_meter: bool,
 }
 

@@ -12,10 +12,11 @@ pub use action_profile::EntryAction;
 pub(crate) use action_profile::{Choices, Profile};
 pub use entry::{EntryAccount, EntryIndex, EntryView};
 pub(crate) use entry::{number, to_call, to_key};
-pub(crate) use table::{Slot, Table, TableView, no_entry};
+pub(crate) use table::{Slot, SlotSnapshot, Table, TableView, no_entry};
 
 use crate::{
     ActionProfileId, CounterValue, Nanos, TableId,
+    model::PortSet,
     program::{Program, TableInfo},
     trace::{self, TraceValue},
     value::Int,
@@ -68,6 +69,13 @@ impl Tables {
 
     pub(crate) fn profile(&self, id: ActionProfileId) -> Option<&Profile> {
         self.profiles.get(id.index())
+    }
+
+    /// Tells every action profile which ports are down.
+    pub(crate) fn set_ports_down(&mut self, down: PortSet) {
+        for profile in &mut self.profiles {
+            profile.down = down;
+        }
     }
 
     /// The entry that a key hits: one value a key field.

@@ -27,16 +27,26 @@ enum Index {
 }
 
 /// An entry.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Slot {
     pub key: Vec<Matcher>,
     pub priority: i32,
     pub action: EntryAction,
     pub is_const: bool,
-    /// None is green.
+    /// Where the table has direct meters.
     pub meter: Option<Box<Meter>>,
     /// Nanoseconds without a hit after which the entry is idle; 0 is never.
     pub idle_timeout_ns: u64,
+}
+
+/// An entry as it was.
+#[derive(Debug, Clone)]
+pub(crate) struct SlotSnapshot {
+    pub entry: EntryIndex,
+    slot: Slot,
+    account: EntryAccount,
+    /// Those of its priority that are looked at after it.
+    pub younger: Vec<EntryIndex>,
 }
 
 /// A table's state.
@@ -82,7 +92,7 @@ impl Table {
                 priority: entry.priority,
                 action: call(&entry.action),
                 is_const: entry.is_const,
-                meter: None,
+                meter: info.with_meters.then(Box::default),
                 idle_timeout_ns: 0,
             };
             let account = EntryAccount {
@@ -296,14 +306,58 @@ impl Table {
         Ok((entry, slot))
     }
 
+    /// An entry as it is, whole.
+    pub(crate) fn snapshot(&self, key: &[Matcher], priority: i32) -> Option<SlotSnapshot> {
+        let entry = self.find(key, priority)?;
+        let younger = match &self.index {
+            Index::Ordered(index) => index.after(entry),
+            Index::Lpm(_) => Vec::new(),
+        };
+        Some(SlotSnapshot {
+            entry,
+            slot: self.slot(entry)?.clone(),
+            account: *self.accounts.get(entry.0)?,
+            younger,
+        })
+    }
+
+    /// Makes an entry that is there what it was.
+    pub(crate) fn restore(&mut self, snapshot: &SlotSnapshot) {
+        let place = snapshot.entry.0;
+        self.slots[place] = Some(snapshot.slot.clone());
+        self.accounts[place] = snapshot.account;
+        self.watch(snapshot.account.last_hit, snapshot.slot.idle_timeout_ns);
+    }
+
+    /// Puts an entry back to where it was, which is free; younger ones of its priority are still to follow.
+    pub(crate) fn put_back(&mut self, info: &TableInfo, snapshot: &SlotSnapshot) {
+        let place = snapshot.entry.0;
+        if self.free.last() != Some(&place) {
+            self.free.retain(|free| *free != place);
+            self.free.push(place);
+        }
+        self.put(info, snapshot.slot.clone(), snapshot.account);
+        self.watch(snapshot.account.last_hit, snapshot.slot.idle_timeout_ns);
+    }
+
+    /// Has an entry follow those of its priority; its key and priority.
+    pub(crate) fn put_last(&mut self, entry: EntryIndex) -> Option<(Vec<Matcher>, i32)> {
+        let slot = self.slots.get(entry.0)?.as_ref()?;
+        if let Index::Ordered(index) = &mut self.index {
+            index.remove(entry);
+            index.insert(slot.priority, entry);
+        }
+        Some((slot.key.clone(), slot.priority))
+    }
+
     /// The direct meter of an entry.
-    pub(crate) fn meter_mut(&mut self, entry: EntryIndex) -> Option<&mut Option<Box<Meter>>> {
-        self.slot_mut(entry).map(|slot| &mut slot.meter)
+    pub(crate) fn meter_mut(&mut self, entry: EntryIndex) -> Option<&mut Meter> {
+        self.slot_mut(entry)?.meter.as_deref_mut()
     }
 
     pub(crate) fn meter(&self, entry: EntryIndex) -> Option<MeterConfig> {
         let slot = self.slot(entry)?;
-        slot.meter.as_ref().map(|meter| meter.config())
+        slot.meter.as_ref()?.config()
     }
 
     pub(crate) fn default_action(&self) -> Option<&EntryAction> {
@@ -375,13 +429,15 @@ impl TableView<'_> {
         let slot = self.table.slot(entry)?;
         let account = self.table.accounts.get(entry.0)?;
         let counter = self.info.with_counters.then_some(account.counter);
+        let meter = slot.meter.as_ref();
         Some(TableEntry {
             key: entry::to_fields(self.info, &slot.key),
             priority: slot.priority,
             action: self.action(&slot.action)?,
             is_const: slot.is_const,
             counter: counter.unwrap_or_default(),
-            meter: slot.meter.as_ref().map(|meter| meter.config()),
+            meter: meter.and_then(|meter| meter.config()),
+            meter_counts: meter.map(|meter| meter.counts).unwrap_or_default(),
             idle_timeout_ns: slot.idle_timeout_ns,
             since_last_hit_ns: self.now.saturating_sub(account.last_hit),
         })
@@ -405,9 +461,13 @@ impl TableView<'_> {
             EntryAction::Member(handle) => TableAction::Member(self.profile?.id_of(*handle)?),
             EntryAction::Group(id) => TableAction::Group(*id),
             EntryAction::OneShot(choices) => {
-                let calls = choices.iter().filter_map(|(weight, call)| {
+                let calls = choices.iter().filter_map(|(weight, watch, call)| {
                     let call = self.call(call)?;
-                    Some(WeightedCall { call, weight })
+                    Some(WeightedCall {
+                        call,
+                        weight,
+                        watch,
+                    })
                 });
                 TableAction::OneShot(calls.collect())
             }

@@ -41,6 +41,16 @@ impl OrderedIndex {
         self.order.insert(position, (priority, entry));
     }
 
+    /// Those of an entry's priority that are looked at after it.
+    pub(super) fn after(&self, entry: EntryIndex) -> Vec<EntryIndex> {
+        let mut order = self.order.iter();
+        let Some((priority, _)) = order.find(|(_, other)| *other == entry) else {
+            return Vec::new();
+        };
+        let younger = order.take_while(|(other, _)| other == priority);
+        younger.map(|(_, entry)| *entry).collect()
+    }
+
     pub(super) fn remove(&mut self, entry: EntryIndex) {
         self.order.retain(|(_, other)| *other != entry);
     }

@@ -21,6 +21,8 @@ pub struct TableEntry {
     pub counter: CounterValue,
     /// The direct meter; none is green.
     pub meter: Option<MeterConfig>,
+    /// What the direct meter has counted; ignored on writing.
+    pub meter_counts: MeterCounts,
     /// Nanoseconds without a hit after which [`crate::Switch::poll_idle_timeout`] tells; 0 is never.
     pub idle_timeout_ns: u64,
     /// Nanoseconds since the last hit, or since the entry was made; ignored on writing.
@@ -37,6 +39,7 @@ impl TableEntry {
             is_const: false,
             counter: CounterValue::default(),
             meter: None,
+            meter_counts: MeterCounts::default(),
             idle_timeout_ns: 0,
             since_last_hit_ns: 0,
         }
@@ -79,6 +82,8 @@ pub struct WeightedCall {
     pub call: ActionCall,
     /// From 1.
     pub weight: u32,
+    /// It takes part only while this port is up.
+    pub watch: Option<PortId>,
 }
 
 /// A member of an action profile.
@@ -91,17 +96,22 @@ pub struct ProfileMember {
 }
 
 /// A group of an action selector.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProfileGroup {
     /// Chosen by the control plane.
     pub id: u32,
-    /// The sum of the weights at most; 0 is any.
+    /// The sum of the weights at most, or the number of members; 0 is any. It stays as long as the group.
     pub max_size: u32,
+    /// `max_size` is of members, whatever their weights.
+    pub counts_members: bool,
     /// Ids of members and their weights, from 1; read in the order in which the hash counts them.
     pub members: Vec<(u32, u32)>,
+    /// Members that take part only while a port is up; read in the same order.
+    pub watched: Vec<(u32, PortId)>,
 }
 
-/// Rates of a two-rate three-colour marker (RFC 2698), in bytes or packets as the program says.
+/// Rates of a three-colour marker, in bytes or packets as the program says: of two rates (RFC 2698), or of one
+/// (RFC 2697) where there is an excess burst.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MeterConfig {
     /// Units a second that are green.
@@ -112,6 +122,20 @@ pub struct MeterConfig {
     pub peak_rate: u64,
     /// Units of the peak bucket.
     pub peak_burst: u64,
+    /// Units of the bucket that takes what the committed one has no room for; where there is one, the peak
+    /// rate and burst mean nothing.
+    pub excess_burst: u64,
+}
+
+/// What a meter has counted, by the colour that it gave.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MeterCounts {
+    /// Within the committed rate, or without any.
+    pub green: CounterValue,
+    /// Between the rates.
+    pub yellow: CounterValue,
+    /// Beyond both.
+    pub red: CounterValue,
 }
 
 /// An entry that was not hit for as long as its idle timeout.
@@ -198,12 +222,15 @@ pub struct Replica {
 }
 
 /// A multicast group.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MulticastGroup {
     /// What the program writes to `mcast_grp`; from 1.
     pub id: u32,
     /// The copies, in the order in which they are made.
     pub replicas: Vec<Replica>,
+    /// By the place of its replica: what stands in for it while its port is down, the first first; shorter where
+    /// the last ones have none. Where all are down, the copy goes to the replica's own port.
+    pub backups: Vec<Vec<Replica>>,
 }
 
 /// A clone session.

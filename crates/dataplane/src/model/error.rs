@@ -39,6 +39,8 @@ pub enum ControlErrorKind {
     PermissionDenied,
     /// Not in this state, for example without a program.
     FailedPrecondition,
+    /// It belongs to others, one of which was refused.
+    Aborted,
     /// Not supported.
     Unimplemented,
 }

@@ -15,6 +15,37 @@ impl fmt::Display for PortId {
     }
 }
 
+/// A set of ports.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct PortSet([u64; 8]);
+
+impl PortSet {
+    fn place(port: PortId) -> Option<(usize, u64)> {
+        let place = usize::from(port.0 / 64);
+        (place < 8).then_some((place, 1 << (port.0 % 64)))
+    }
+
+    pub(crate) fn contains(&self, port: PortId) -> bool {
+        Self::place(port).is_some_and(|(place, bit)| self.0[place] & bit != 0)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether that changes it.
+    pub(crate) fn set(&mut self, port: PortId, is_in: bool) -> bool {
+        let before = *self;
+        if let Some((place, bit)) = Self::place(port) {
+            match is_in {
+                true => self.0[place] |= bit,
+                false => self.0[place] &= !bit,
+            }
+        }
+        *self != before
+    }
+}
+
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*

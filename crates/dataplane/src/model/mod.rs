@@ -18,8 +18,8 @@ pub(crate) mod value;
 pub use config::SwitchConfig;
 pub use control::{
     ActionCall, CloneSession, CounterValue, CrcParameters, Digest, IdleTimeout, MatchField,
-    MeterConfig, MulticastGroup, ProfileGroup, ProfileMember, Replica, TableAction, TableEntry,
-    WeightedCall,
+    MeterConfig, MeterCounts, MulticastGroup, ProfileGroup, ProfileMember, Replica, TableAction,
+    TableEntry, WeightedCall,
 };
 pub use counters::{PortCounters, SwitchCounters, TableCounters};
 pub use drop_reason::DropReason;
@@ -29,6 +29,7 @@ pub use frame::{Frame, OwnedTransmit, Transmit, Transmitted};
 pub use generator::{
     GeneratorChange, GeneratorConfig, GeneratorCounters, GeneratorState, GeneratorStatus, Pace,
 };
+pub(crate) use id::PortSet;
 pub use id::{
     ActionId, ActionProfileId, CounterId, MeterId, Nanos, PortId, RegisterId, Stream, TableId,
     ValueSetId,

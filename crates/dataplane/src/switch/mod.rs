@@ -4,6 +4,8 @@ mod control;
 mod generator;
 mod offload;
 
+pub use control::{EntrySnapshot, MeterSnapshot, ProfileSnapshot};
+
 use std::collections::VecDeque;
 
 use crate::{

@@ -9,7 +9,7 @@ use std::{
 use super::packet::Place;
 use crate::{
     CloneSession, ControlErrorKind, Controlled, MulticastGroup, PortId, Replica, invalid, limits,
-    missing, refuse,
+    missing, model::PortSet, refuse,
 };
 
 /// The copies that a group or session makes.
@@ -64,6 +64,24 @@ fn check_replicas(what: &str, replicas: &[Replica]) -> Controlled {
     Ok(())
 }
 
+/// Refuses backups of no replica, on the port of their replica, and what of all could not be made.
+fn check_backups(what: &str, replicas: &[Replica], backups: &[Vec<Replica>]) -> Controlled {
+    if backups.len() > replicas.len() {
+        return invalid(format!(
+            "{what}: there are backups of more replicas than it has"
+        ));
+    }
+    let mut pairs = replicas.iter().zip(backups);
+    let is_own = |(replica, backups): &(&Replica, &Vec<Replica>)| {
+        backups.iter().any(|backup| backup.port == replica.port)
+    };
+    if let Some((replica, _)) = pairs.find(is_own) {
+        return invalid(format!("{what}: port {} is its own backup", replica.port));
+    }
+    let all = replicas.iter().chain(backups.iter().flatten());
+    check_replicas(what, &all.copied().collect::<Vec<_>>())
+}
+
 /// What makes copies, as the traffic manager reads it: a clone session, or a multicast group, which
 /// is like a session that truncates nothing and has no queue of its own.
 #[derive(Debug, Clone)]
@@ -72,15 +90,76 @@ pub(crate) struct ReplicationEntry {
     pub truncate_bytes: Option<u32>,
     /// 0 is the queue of the copies' priority.
     pub queue: u32,
+    /// Where some replicas have backups, which stand in for them while their ports are down.
+    with_backups: Option<Arc<WithBackups>>,
 }
 
-impl From<MulticastGroup> for CloneSession {
+/// Replicas as they were written, and what stands in for each.
+#[derive(Debug)]
+struct WithBackups {
+    replicas: Vec<Replica>,
+    /// By the place of its replica.
+    backups: Vec<Vec<Replica>>,
+}
+
+impl WithBackups {
+    /// What is to be copied to while ports are down. A replica all of whose ports are down stays where it is.
+    fn standing(&self, down: &PortSet) -> Vec<Replica> {
+        let backups = self.backups.iter().map(Vec::as_slice);
+        let backups = backups.chain(std::iter::repeat(&[][..]));
+        let standing = self.replicas.iter().zip(backups).map(|(first, backups)| {
+            let mut all = [first].into_iter().chain(backups);
+            let up = all.find(|replica| !down.contains(replica.port));
+            *up.unwrap_or(first)
+        });
+        standing.collect()
+    }
+}
+
+/// Something that makes copies, as it is written.
+pub(crate) struct Written {
+    session: CloneSession,
+    backups: Vec<Vec<Replica>>,
+}
+
+impl Written {
+    pub(crate) fn into_group(self) -> MulticastGroup {
+        MulticastGroup {
+            id: self.session.id,
+            replicas: self.session.replicas,
+            backups: self.backups,
+        }
+    }
+
+    pub(crate) fn into_session(self) -> CloneSession {
+        self.session
+    }
+
+    pub(crate) fn n_replicas(&self) -> usize {
+        let backups = self.backups.iter().map(Vec::len);
+        self.session.replicas.len() + backups.sum::<usize>()
+    }
+}
+
+impl From<CloneSession> for Written {
+    fn from(session: CloneSession) -> Self {
+        Self {
+            session,
+            backups: Vec::new(),
+        }
+    }
+}
+
+impl From<MulticastGroup> for Written {
     fn from(group: MulticastGroup) -> Self {
         Self {
-            id: group.id,
-            replicas: group.replicas,
-            truncate_bytes: None,
-            class_of_service: 0,
+            session: CloneSession {
+                id: group.id,
+                replicas: group.replicas,
+                truncate_bytes: None,
+                class_of_service: 0,
+            },
+            backups: group.backups,
         }
     }
 }
@@ -93,6 +172,8 @@ pub(crate) struct ReplicationEntries {
     id_max: u32,
     /// By id, up to the highest that was ever there.
     places: Vec<Option<ReplicationEntry>>,
+    /// The switch's ports that are down.
+    down: PortSet,
 }
 
 impl ReplicationEntries {
@@ -101,6 +182,7 @@ impl ReplicationEntries {
             kind,
             id_max,
             places: Vec::new(),
+            down: PortSet::default(),
         }
     }
 
@@ -108,22 +190,37 @@ impl ReplicationEntries {
         self.places.get(id as usize)?.as_ref()
     }
 
+    /// Every id that something is kept under.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = u32> {
+        let all = (0..).zip(&self.places);
+        all.filter_map(|(id, entry)| entry.as_ref().map(|_| id))
+    }
+
     /// By id, from an id on.
-    pub(crate) fn from(&self, first: u32) -> impl Iterator<Item = CloneSession> {
+    pub(crate) fn from(&self, first: u32) -> impl Iterator<Item = Written> {
         let all = (first..).zip(self.places.iter().skip(first as usize));
         all.filter_map(|(id, entry)| {
             let entry = entry.as_ref()?;
-            Some(CloneSession {
+            let (replicas, backups) = match &entry.with_backups {
+                Some(written) => (written.replicas.clone(), written.backups.clone()),
+                None => (entry.copies.replicas.to_vec(), Vec::new()),
+            };
+            let session = CloneSession {
                 id,
-                replicas: entry.copies.replicas.to_vec(),
+                replicas,
                 truncate_bytes: entry.truncate_bytes,
                 class_of_service: entry.queue,
-            })
+            };
+            Some(Written { session, backups })
         })
     }
 
     /// What is kept under which id.
-    fn checked(&self, entry: CloneSession) -> Controlled<(u32, ReplicationEntry)> {
+    fn checked(&self, written: Written) -> Controlled<(u32, ReplicationEntry)> {
+        let Written {
+            session: entry,
+            backups,
+        } = written;
         let what = format!("{} {}", self.kind, entry.id);
         if entry.id == 0 || entry.id > self.id_max {
             return invalid(format!("{what}: expected an id of 1 to {}", self.id_max));
@@ -138,16 +235,24 @@ impl ReplicationEntries {
                 "{what}: class of service {queue}, expected 0 to {max}"
             ));
         }
-        check_replicas(&what, &entry.replicas)?;
+        check_backups(&what, &entry.replicas, &backups)?;
+        let with_backups = backups.iter().any(|backups| !backups.is_empty());
+        let with_backups = with_backups.then(|| {
+            let replicas = entry.replicas.clone();
+            Arc::new(WithBackups { replicas, backups })
+        });
+        let standing = with_backups.as_ref();
+        let standing = standing.map(|written| written.standing(&self.down));
         let kept = ReplicationEntry {
-            copies: Arc::new(Copies::new(entry.replicas)),
+            copies: Arc::new(Copies::new(standing.unwrap_or(entry.replicas))),
             truncate_bytes: entry.truncate_bytes,
             queue,
+            with_backups,
         };
         Ok((entry.id, kept))
     }
 
-    pub(crate) fn insert(&mut self, entry: impl Into<CloneSession>) -> Controlled {
+    pub(crate) fn insert(&mut self, entry: impl Into<Written>) -> Controlled {
         let (id, checked) = self.checked(entry.into())?;
         if self.get(id).is_some() {
             let message = format!("{} {id} is there already", self.kind);
@@ -161,10 +266,24 @@ impl ReplicationEntries {
         Ok(())
     }
 
-    pub(crate) fn modify(&mut self, entry: impl Into<CloneSession>) -> Controlled {
+    pub(crate) fn modify(&mut self, entry: impl Into<Written>) -> Controlled {
         let (id, checked) = self.checked(entry.into())?;
         *self.found(id)? = Some(checked);
         Ok(())
+    }
+
+    /// Has backups stand in for ports that are down; the ids of those that have any.
+    pub(crate) fn set_ports_down(&mut self, down: PortSet) -> Vec<u32> {
+        self.down = down;
+        let mut changed = Vec::new();
+        for (id, entry) in (0..).zip(&mut self.places) {
+            let Some(entry) = entry else { continue };
+            if let Some(written) = &entry.with_backups {
+                entry.copies = Arc::new(Copies::new(written.standing(&down)));
+                changed.push(id);
+            }
+        }
+        changed
     }
 
     pub(crate) fn delete(&mut self, id: u32) -> Controlled {

@@ -142,6 +142,7 @@ fn group(id: u32, ports: &[u16]) -> MulticastGroup {
     MulticastGroup {
         id,
         replicas: (1..).zip(ports).map(replica).collect(),
+        ..MulticastGroup::default()
     }
 }
 

@@ -3,12 +3,16 @@
 //! An update is checked and translated before it is handed over; what depends on the switch's state is
 //! decided there ([`control::Operation`]). Source: P4Runtime 1.5.0, "P4 Entity Messages".
 
+pub(crate) mod action_profile;
 pub(crate) mod counter;
+pub(crate) mod digest;
 pub(crate) mod generator;
+pub(crate) mod meter;
 pub(crate) mod register;
 pub(crate) mod replication;
 pub(crate) mod table_entry;
 mod table_key;
+pub(crate) mod value_set;
 
 use std::ops::Range;
 
@@ -38,6 +42,16 @@ pub(crate) fn operation(pipeline: &Pipeline, update: &Update) -> EntityResult<Op
         Some(Kind::TableEntry(entry)) => table_entry::operation(pipeline, kind, entry),
         Some(Kind::CounterEntry(entry)) => counter::operation(pipeline, kind, entry),
         Some(Kind::DirectCounterEntry(entry)) => counter::direct_operation(pipeline, kind, entry),
+        Some(Kind::ActionProfileMember(entry)) => {
+            action_profile::member_operation(pipeline, kind, entry)
+        }
+        Some(Kind::ActionProfileGroup(entry)) => {
+            action_profile::group_operation(pipeline, kind, entry)
+        }
+        Some(Kind::MeterEntry(entry)) => meter::operation(pipeline, kind, entry),
+        Some(Kind::DirectMeterEntry(entry)) => meter::direct_operation(pipeline, kind, entry),
+        Some(Kind::ValueSetEntry(entry)) => value_set::operation(pipeline, kind, entry),
+        Some(Kind::DigestEntry(entry)) => digest::operation(pipeline, kind, entry),
         Some(Kind::RegisterEntry(entry)) => register::operation(pipeline, kind, entry),
         Some(Kind::ExternEntry(entry)) => generator::operation(kind, entry),
         Some(Kind::PacketReplicationEngineEntry(entry)) => match &entry.r#type {
@@ -49,7 +63,6 @@ pub(crate) fn operation(pipeline: &Pipeline, update: &Update) -> EntityResult<Op
             }
             None => Err(unset("packet_replication_engine_entry.type")),
         },
-        Some(other) => Err(unsupported(other)),
         None => Err(unset("entity")),
     }
 }
@@ -64,27 +77,22 @@ pub(crate) fn names_in_use(pipeline: &Pipeline, switch: &Switch) -> NamesInUse {
         if let Some(action) = switch.default_action(table.table) {
             table_entry::note_names_of_action(table, &action, &mut used);
         }
+        let Some(profile) = pipeline.profile_of(table) else {
+            continue;
+        };
+        for member in switch.members(profile.profile) {
+            table_entry::note_names_of_call(table, &member.action, &mut used);
+        }
+    }
+    for set in pipeline.value_sets() {
+        for member in switch.value_set(set.set) {
+            table_key::note_names(&set.fields, &member, &mut used);
+        }
+    }
+    for register in pipeline.registers() {
+        register::note_names(register, switch, &mut used);
     }
     used
-}
-
-/// An entity of a kind that the server knows and does not serve.
-pub(crate) fn unsupported(kind: &Kind) -> EntityError {
-    let name = match kind {
-        Kind::ExternEntry(_) => "ExternEntry",
-        Kind::TableEntry(_) => "TableEntry",
-        Kind::ActionProfileMember(_) => "ActionProfileMember",
-        Kind::ActionProfileGroup(_) => "ActionProfileGroup",
-        Kind::MeterEntry(_) => "MeterEntry",
-        Kind::DirectMeterEntry(_) => "DirectMeterEntry",
-        Kind::CounterEntry(_) => "CounterEntry",
-        Kind::DirectCounterEntry(_) => "DirectCounterEntry",
-        Kind::PacketReplicationEngineEntry(_) => "PacketReplicationEngineEntry",
-        Kind::ValueSetEntry(_) => "ValueSetEntry",
-        Kind::RegisterEntry(_) => "RegisterEntry",
-        Kind::DigestEntry(_) => "DigestEntry",
-    };
-    EntityError::unimplemented(format!("{name} is not supported"))
 }
 
 pub(crate) fn unset(field: &str) -> EntityError {

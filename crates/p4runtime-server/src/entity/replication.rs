@@ -30,6 +30,7 @@ impl PortForm {
         Note {
             bytes: metadata.to_vec(),
             number: self as u64,
+            ..Note::default()
         }
     }
 
@@ -53,7 +54,11 @@ pub(super) fn group_operation(
         return Ok(Operation::DeleteMulticastGroup(id));
     }
     let (replicas, ports) = replicas(&entry.replicas, &what)?;
-    let group = MulticastGroup { id, replicas };
+    let group = MulticastGroup {
+        id,
+        replicas,
+        backups: backups(&entry.replicas, &what)?,
+    };
     let note = ports.note(&entry.metadata);
     Ok(match kind {
         Type::Insert => Operation::InsertMulticastGroup(group, note),
@@ -71,6 +76,15 @@ pub(super) fn session_operation(
     check_id(id, CLONE_SESSION_ID_MAX, "clone session")?;
     if kind == Type::Delete {
         return Ok(Operation::DeleteCloneSession(id));
+    }
+    if entry
+        .replicas
+        .iter()
+        .any(|it| !it.backup_replicas.is_empty())
+    {
+        return Err(EntityError::unimplemented(format!(
+            "{what}: only multicast groups have backup replicas"
+        )));
     }
     let (replicas, ports) = replicas(&entry.replicas, &what)?;
     let length = u32::try_from(entry.packet_length_bytes).map_err(|_| {
@@ -106,19 +120,8 @@ fn replicas(given: &[v1::Replica], what: &str) -> EntityResult<(Vec<Replica>, Po
     let mut replicas = Vec::with_capacity(given.len());
     let mut n_numbers = 0;
     for replica in given {
-        if !replica.backup_replicas.is_empty() {
-            return Err(EntityError::unimplemented(format!(
-                "{what}: backup replicas are not supported"
-            )));
-        }
         let port = port(replica, what)?;
-        let instance = u16::try_from(replica.instance).map_err(|_| {
-            EntityError::invalid(format!(
-                "{what}: expected an instance up to {}, found {}",
-                u16::MAX,
-                replica.instance
-            ))
-        })?;
+        let instance = instance(replica.instance, what)?;
         let replica_of = Replica { port, instance };
         if !seen.insert(replica_of) {
             return Err(EntityError::invalid(format!(
@@ -139,28 +142,58 @@ fn replicas(given: &[v1::Replica], what: &str) -> EntityResult<(Vec<Replica>, Po
     Ok((replicas, form))
 }
 
+/// By the place of their replica; as many as up to the last that has some.
+fn backups(given: &[v1::Replica], what: &str) -> EntityResult<Vec<Vec<Replica>>> {
+    let backup = |backup: &v1::BackupReplica| {
+        Ok(Replica {
+            port: port_number(&backup.port, what)?,
+            instance: instance(backup.instance, what)?,
+        })
+    };
+    let of = |replica: &v1::Replica| replica.backup_replicas.iter().map(backup).collect();
+    let mut backups: Vec<Vec<Replica>> = given.iter().map(of).collect::<EntityResult<_>>()?;
+    let n = backups.iter().rposition(|backups| !backups.is_empty());
+    backups.truncate(n.map_or(0, |last| last + 1));
+    Ok(backups)
+}
+
+fn instance(given: u32, what: &str) -> EntityResult<u16> {
+    u16::try_from(given).map_err(|_| {
+        let max = u16::MAX;
+        EntityError::invalid(format!(
+            "{what}: expected an instance up to {max}, found {given}"
+        ))
+    })
+}
+
 fn port(replica: &v1::Replica, what: &str) -> EntityResult<PortId> {
     #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
-    let number = match &replica.port_kind {
-        Some(PortKind::EgressPort(number)) => Some(*number),
-        Some(PortKind::Port(bytes)) => bytestring::parse(bytes, u32::BITS, what)
-            .ok()
-            .map(|value| value.iter().fold(0, |n, byte| n << 8 | u32::from(*byte))),
-        None => None,
-    };
-    let port = number.and_then(|number| u16::try_from(number).ok());
-    port.filter(|port| *port <= PORT_ID_MAX)
-        .map(PortId)
-        .ok_or_else(|| {
-            EntityError::invalid(format!(
-                "{what}: expected a port from 0 to {PORT_ID_MAX}, found {}",
-                match (number, &replica.port_kind) {
-                    (Some(number), _) => number.to_string(),
-                    (None, Some(PortKind::Port(bytes))) => format!("{} bytes", bytes.len()),
-                    (None, _) => "none".to_owned(),
-                }
-            ))
-        })
+    match &replica.port_kind {
+        Some(PortKind::EgressPort(number)) => port_number(&number.to_be_bytes(), what),
+        Some(PortKind::Port(bytes)) => port_number(bytes, what),
+        None => Err(no_port(what, "none")),
+    }
+}
+
+/// A port's number in bytes.
+pub(super) fn port_number(bytes: &[u8], what: &str) -> EntityResult<PortId> {
+    let value = bytestring::parse(bytes, u32::BITS, what);
+    let value = value.map_err(|_| no_port(what, &format!("{} bytes", bytes.len())))?;
+    let number = value.iter().fold(0, |n, byte| n << 8 | u32::from(*byte));
+    let port = u16::try_from(number).ok();
+    let port = port.filter(|port| *port <= PORT_ID_MAX).map(PortId);
+    port.ok_or_else(|| no_port(what, &number.to_string()))
+}
+
+fn no_port(what: &str, found: &str) -> EntityError {
+    EntityError::invalid(format!(
+        "{what}: expected a port from 0 to {PORT_ID_MAX}, found {found}"
+    ))
+}
+
+/// A port as a controller reads it.
+pub(super) fn port_to_proto(port: PortId) -> Vec<u8> {
+    bytestring::canonical(&port.0.to_be_bytes())
 }
 
 /// A multicast group as a controller reads it.
@@ -171,7 +204,7 @@ pub(crate) fn group_to_proto(
     let note = notes.group(group.id);
     entry(Replication::MulticastGroupEntry(v1::MulticastGroupEntry {
         multicast_group_id: group.id,
-        replicas: replicas_to_proto(&group.replicas, PortForm::of(&note)),
+        replicas: replicas_to_proto(&group.replicas, &group.backups, PortForm::of(&note)),
         metadata: note.bytes,
     }))
 }
@@ -185,7 +218,7 @@ pub(crate) fn session_to_proto(
     let length = session.truncate_bytes.unwrap_or(0);
     entry(Replication::CloneSessionEntry(v1::CloneSessionEntry {
         session_id: session.id,
-        replicas: replicas_to_proto(&session.replicas, ports),
+        replicas: replicas_to_proto(&session.replicas, &[], ports),
         class_of_service: session.class_of_service,
         packet_length_bytes: i32::try_from(length).expect("it was written as one"),
     }))
@@ -196,14 +229,27 @@ fn entry(kind: Replication) -> v1::PacketReplicationEngineEntry {
 }
 
 #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 read it")]
-fn replicas_to_proto(replicas: &[Replica], form: PortForm) -> Vec<v1::Replica> {
-    let replicas = replicas.iter().map(|replica| v1::Replica {
-        instance: u32::from(replica.instance),
-        port_kind: Some(match form {
+fn replicas_to_proto(
+    replicas: &[Replica],
+    backups: &[Vec<Replica>],
+    form: PortForm,
+) -> Vec<v1::Replica> {
+    let backup = |backup: &Replica| v1::BackupReplica {
+        port: port_to_proto(backup.port),
+        instance: u32::from(backup.instance),
+    };
+    let backups = backups.iter().map(Vec::as_slice);
+    let backups = backups.chain(std::iter::repeat(&[][..]));
+    let replicas = replicas.iter().zip(backups).map(|(replica, backups)| {
+        let port_kind = match form {
             PortForm::Number => PortKind::EgressPort(u32::from(replica.port.0)),
-            PortForm::Bytes => PortKind::Port(bytestring::canonical(&replica.port.0.to_be_bytes())),
-        }),
-        ..Default::default()
+            PortForm::Bytes => PortKind::Port(port_to_proto(replica.port)),
+        };
+        v1::Replica {
+            instance: u32::from(replica.instance),
+            backup_replicas: backups.iter().map(backup).collect(),
+            port_kind: Some(port_kind),
+        }
     });
     replicas.collect()
 }

@@ -3,7 +3,7 @@
 //! Source: P4Runtime 1.5.0, "TableEntry".
 
 use control::{EntryChange, EntryKey, NewAction, Note, Notes, Operation};
-use dataplane::{ActionCall, CounterValue, MatchField, TableAction};
+use dataplane::{ActionCall, CounterValue, MatchField, MeterConfig, TableAction};
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use p4runtime_proto::p4::v1;
 use p4runtime_proto::p4::v1::action::Param;
@@ -12,7 +12,7 @@ use p4runtime_proto::p4::v1::table_entry::IdleTimeout;
 use p4runtime_proto::p4::v1::update::Type;
 
 use super::counter::{counter_data, counter_value};
-use super::{table_key, unset};
+use super::{action_profile, meter, table_key, unset};
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{NamesInUse, NewNames, Pipeline, Table};
 
@@ -24,7 +24,7 @@ pub(super) fn operation(
 ) -> EntityResult<Operation> {
     let table = pipeline.table(entry.table_id)?;
     if kind != Type::Delete {
-        check_fields(table, entry)?;
+        check_fields(table, kind, entry)?;
     }
     if entry.is_const {
         return Err(EntityError::invalid(format!(
@@ -53,17 +53,23 @@ pub(super) fn operation(
     };
     let key = entry_key(table, entry, new_names)?;
     match kind {
-        Type::Insert => insert(table, entry, key),
-        Type::Modify => modify(table, entry, key),
+        Type::Insert => insert(pipeline, table, entry, key),
+        Type::Modify => modify(pipeline, table, entry, key),
         Type::Delete | Type::Unspecified => Ok(Operation::DeleteEntry(key)),
     }
 }
 
-fn insert(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<Operation> {
+fn insert(
+    pipeline: &Pipeline,
+    table: &Table,
+    entry: &v1::TableEntry,
+    key: EntryKey,
+) -> EntityResult<Operation> {
     let action = entry.action.as_ref().ok_or_else(|| unset("action"))?;
-    let action = action_call(table, action, Scope::TableOnly)?;
+    let action = table_action(pipeline, table, action)?;
     let new = dataplane::TableEntry {
         counter: counter(table, entry)?.unwrap_or_default(),
+        meter: meter(table, entry)?,
         idle_timeout_ns: entry.idle_timeout_ns.unsigned_abs(),
         ..dataplane::TableEntry::new(key.key, key.priority, action)
     };
@@ -74,22 +80,30 @@ fn insert(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<
     })
 }
 
-/// An unset counter stays as it is, and so does everything else where the action is unset; of a
-/// constant entry only the counter can be set.
-fn modify(table: &Table, entry: &v1::TableEntry, key: EntryKey) -> EntityResult<Operation> {
+/// An unset counter stays as it is, and so do action, idle timeout and metadata where the action is unset; an
+/// unset meter is green. Of a constant entry only counter and meter can be set.
+fn modify(
+    pipeline: &Pipeline,
+    table: &Table,
+    entry: &v1::TableEntry,
+    key: EntryKey,
+) -> EntityResult<Operation> {
     let action = match &entry.action {
         Some(_) if table.is_const => return Err(constant(&table.name)),
-        Some(action) => Some(action_call(table, action, Scope::TableOnly)?),
+        Some(action) => Some(table_action(pipeline, table, action)?),
         None => None,
     };
+    let meter = meter(table, entry)?;
+    let what = format!("table \"{}\"", table.name);
     let change = EntryChange {
         action: action.map(|action| NewAction {
-            action: action.into(),
+            action,
             idle_timeout_ns: entry.idle_timeout_ns.unsigned_abs(),
             note: note(entry),
         }),
         counter: counter(table, entry)?,
-        meter: None,
+        meter: table.direct_meter.map(|_| meter),
+        resets_meter_counts: meter::resets(entry.meter_counter_data.as_ref(), &what)?,
     };
     Ok(Operation::ModifyEntry(key, change))
 }
@@ -116,6 +130,9 @@ fn default_operation(table: &Table, kind: Type, entry: &v1::TableEntry) -> Entit
     if entry.idle_timeout_ns != 0 {
         return error("has no idle timeout");
     }
+    if entry.meter_config.is_some() || entry.meter_counter_data.is_some() {
+        meter::expect_direct_meter(table, entry)?;
+    }
     if entry.counter_data.is_some() {
         // BMv2 counts hits only; a value written here could never be read.
         return Err(EntityError::unimplemented(format!(
@@ -123,14 +140,15 @@ fn default_operation(table: &Table, kind: Type, entry: &v1::TableEntry) -> Entit
             table.name
         )));
     }
-    if table.is_default_const {
+    // P4Runtime has the default entry of an indirect table be a constant NoAction.
+    if table.is_default_const || table.profile.is_some() {
         return Err(EntityError::denied(format!(
             "table \"{}\": its default action is constant",
             table.name
         )));
     }
     let action = match &entry.action {
-        Some(action) => Some(action_call(table, action, Scope::DefaultOnly)?.into()),
+        Some(action) => Some(direct_call(table, action, Scope::DefaultOnly)?.into()),
         None => None,
     };
     Ok(Operation::SetDefaultAction {
@@ -141,12 +159,15 @@ fn default_operation(table: &Table, kind: Type, entry: &v1::TableEntry) -> Entit
 }
 
 /// What cannot be written to any entry of the table.
-fn check_fields(table: &Table, entry: &v1::TableEntry) -> EntityResult {
-    if table.is_indirect {
-        return Err(no_action_profile(table));
-    }
-    if entry.meter_config.is_some() || entry.meter_counter_data.is_some() {
+fn check_fields(table: &Table, kind: Type, entry: &v1::TableEntry) -> EntityResult {
+    if (entry.meter_config.is_some() || entry.meter_counter_data.is_some())
+        && table.direct_meter.is_none()
+    {
         return Err(no_meter(table));
+    }
+    if kind == Type::Insert {
+        let what = format!("table \"{}\"", table.name);
+        meter::resets(entry.meter_counter_data.as_ref(), &what)?;
     }
     if entry.time_since_last_hit.is_some() {
         return Err(EntityError::invalid(format!(
@@ -166,34 +187,15 @@ fn check_fields(table: &Table, entry: &v1::TableEntry) -> EntityResult {
 }
 
 fn no_action_profile(table: &Table) -> EntityError {
-    no(
-        "action profiles are",
-        "action profile",
-        table,
-        table.is_indirect,
-    )
+    EntityError::invalid(format!("table \"{}\" has no action profile", table.name))
 }
 
 fn no_meter(table: &Table) -> EntityError {
-    no(
-        "direct meters are",
-        "direct meter",
-        table,
-        table.has_direct_meter,
-    )
+    EntityError::invalid(format!("table \"{}\" has no direct meter", table.name))
 }
 
 fn no_idle_timeout(table: &Table) -> EntityError {
     EntityError::invalid(format!("table \"{}\" has no idle timeout", table.name))
-}
-
-/// What a table cannot be asked for: the server does not have it, or the table neither.
-fn no(kinds_are: &str, kind: &str, table: &Table, is_of_table: bool) -> EntityError {
-    let name = &table.name;
-    match is_of_table {
-        true => EntityError::unimplemented(format!("table \"{name}\": {kinds_are} not supported")),
-        false => EntityError::invalid(format!("table \"{name}\" has no {kind}")),
-    }
 }
 
 /// What identifies the entry.
@@ -202,7 +204,8 @@ pub(super) fn entry_key(
     entry: &v1::TableEntry,
     new_names: NewNames,
 ) -> EntityResult<EntryKey> {
-    let key = table_key::key(table, &entry.r#match, new_names)?;
+    let of = format!("table \"{}\"", table.name);
+    let key = table_key::key(&table.fields, &entry.r#match, new_names, &of)?;
     if table.has_priority != (entry.priority > 0) || entry.priority < 0 {
         return Err(EntityError::invalid(format!(
             "table \"{}\": expected a priority {}, found {}",
@@ -228,6 +231,7 @@ fn note(entry: &v1::TableEntry) -> Note {
     Note {
         bytes: entry.metadata.clone(),
         number: controller_metadata,
+        form: action_profile::form(entry.action.as_ref()),
     }
 }
 
@@ -244,14 +248,53 @@ fn counter(table: &Table, entry: &v1::TableEntry) -> EntityResult<Option<Counter
     counter_value(data, &table.name).map(Some)
 }
 
-/// Checks an action and its arguments. `place` is the scope of actions that may only stand there.
-fn action_call(table: &Table, action: &v1::TableAction, place: Scope) -> EntityResult<ActionCall> {
-    let Some(table_action::Type::Action(given)) = &action.r#type else {
-        return Err(EntityError::invalid(format!(
-            "table \"{}\": expected an action, found none or one of an action profile",
-            table.name
-        )));
+fn meter(table: &Table, entry: &v1::TableEntry) -> EntityResult<Option<MeterConfig>> {
+    let (Some(config), Some(kind)) = (&entry.meter_config, table.direct_meter) else {
+        return Ok(None);
     };
+    let what = format!("table \"{}\"", table.name);
+    meter::meter_config(kind, config, &what).map(Some)
+}
+
+/// Checks what an entry is to run.
+fn table_action(
+    pipeline: &Pipeline,
+    table: &Table,
+    action: &v1::TableAction,
+) -> EntityResult<TableAction> {
+    if table.profile.is_none() {
+        return Ok(direct_call(table, action, Scope::TableOnly)?.into());
+    }
+    let what = format!("table \"{}\": expected", table.name);
+    match &action.r#type {
+        Some(table_action::Type::ActionProfileMemberId(id)) => Ok(TableAction::Member(*id)),
+        Some(table_action::Type::ActionProfileGroupId(id)) => Ok(TableAction::Group(*id)),
+        Some(table_action::Type::ActionProfileActionSet(set)) => {
+            action_profile::one_shot(pipeline, table, set)
+        }
+        Some(table_action::Type::Action(_)) => Err(EntityError::invalid(format!(
+            "{what} a member, a group or an action set, since it has an action profile, found an action"
+        ))),
+        None => Err(EntityError::invalid(format!(
+            "{what} an action, found none"
+        ))),
+    }
+}
+
+/// Checks an action that no action profile has.
+fn direct_call(table: &Table, action: &v1::TableAction, place: Scope) -> EntityResult<ActionCall> {
+    match &action.r#type {
+        Some(table_action::Type::Action(given)) => call(table, given, place),
+        Some(_) => Err(no_action_profile(table)),
+        None => Err(EntityError::invalid(format!(
+            "table \"{}\": expected an action, found none",
+            table.name
+        ))),
+    }
+}
+
+/// Checks an action and its arguments. `place` is the scope of actions that may only stand there.
+pub(super) fn call(table: &Table, given: &v1::Action, place: Scope) -> EntityResult<ActionCall> {
     let action = table.action(given.action_id).ok_or_else(|| {
         EntityError::invalid(format!(
             "table \"{}\" has no action with id {} ({:#010x})",
@@ -296,11 +339,19 @@ fn action_call(table: &Table, action: &v1::TableAction, place: Scope) -> EntityR
 
 /// An ordinary entry as a controller reads it.
 pub(crate) fn to_proto(
+    pipeline: &Pipeline,
     table: &Table,
     entry: &dataplane::TableEntry,
     notes: &Notes,
     request: &v1::TableEntry,
 ) -> v1::TableEntry {
+    let key = EntryKey {
+        table: table.table,
+        key: entry.key.clone(),
+        priority: entry.priority,
+    };
+    let with_meter = request.meter_config.is_some() && table.direct_meter.is_some();
+    let with_colors = request.meter_counter_data.is_some() && table.direct_meter.is_some();
     let with_counter = request.counter_data.is_some() && table.has_direct_counter;
     let with_time = request.time_since_last_hit.is_some();
     let time_since_last_hit = with_time.then(|| IdleTimeout {
@@ -308,7 +359,9 @@ pub(crate) fn to_proto(
     });
     v1::TableEntry {
         time_since_last_hit,
-        action: action_to_proto(table, &entry.action),
+        action: action_to_proto(pipeline, table, &entry.action, notes.entry(&key).form),
+        meter_config: meter::config_to_proto(entry.meter.filter(|_| with_meter)),
+        meter_counter_data: with_colors.then(|| meter::counts_to_proto(entry.meter_counts)),
         counter_data: with_counter.then(|| counter_data(entry.counter)),
         is_const: entry.is_const,
         ..identified(table, entry, notes)
@@ -341,7 +394,7 @@ fn nanoseconds(time: u64) -> i64 {
 pub(super) fn key_to_proto(table: &Table, entry: &dataplane::TableEntry) -> v1::TableEntry {
     v1::TableEntry {
         table_id: table.id,
-        r#match: table_key::matches(table, &entry.key),
+        r#match: table_key::matches(&table.fields, &entry.key),
         priority: entry.priority,
         ..Default::default()
     }
@@ -349,13 +402,14 @@ pub(super) fn key_to_proto(table: &Table, entry: &dataplane::TableEntry) -> v1::
 
 /// The default entry as a controller reads it.
 pub(crate) fn default_to_proto(
+    pipeline: &Pipeline,
     table: &Table,
     action: &TableAction,
     notes: &Notes,
 ) -> v1::TableEntry {
     let entry = v1::TableEntry {
         table_id: table.id,
-        action: action_to_proto(table, action),
+        action: action_to_proto(pipeline, table, action, 0),
         is_default_action: true,
         is_const: table.is_default_const,
         ..Default::default()
@@ -374,31 +428,26 @@ fn with_metadata(entry: v1::TableEntry, note: Note) -> v1::TableEntry {
 
 /// None if the P4Info does not have the action in the table, as for an action that the program
 /// keeps to itself.
-fn action_to_proto(table: &Table, action: &TableAction) -> Option<v1::TableAction> {
+fn action_to_proto(
+    pipeline: &Pipeline,
+    table: &Table,
+    action: &TableAction,
+    form: u32,
+) -> Option<v1::TableAction> {
     let action = match action {
         TableAction::Call(call) => table_action::Type::Action(call_to_proto(table, call)?),
         TableAction::Member(id) => table_action::Type::ActionProfileMemberId(*id),
         TableAction::Group(id) => table_action::Type::ActionProfileGroupId(*id),
-        TableAction::OneShot(calls) => {
-            let actions = calls.iter().filter_map(|weighted| {
-                Some(v1::ActionProfileAction {
-                    action: Some(call_to_proto(table, &weighted.call)?),
-                    weight: i32::try_from(weighted.weight).unwrap_or(i32::MAX),
-                    ..Default::default()
-                })
-            });
-            table_action::Type::ActionProfileActionSet(v1::ActionProfileActionSet {
-                action_profile_actions: actions.collect(),
-                ..Default::default()
-            })
-        }
+        TableAction::OneShot(calls) => table_action::Type::ActionProfileActionSet(
+            action_profile::one_shot_to_proto(pipeline, table, calls, form),
+        ),
     };
     Some(v1::TableAction {
         r#type: Some(action),
     })
 }
 
-fn call_to_proto(table: &Table, call: &ActionCall) -> Option<v1::Action> {
+pub(super) fn call_to_proto(table: &Table, call: &ActionCall) -> Option<v1::Action> {
     let action = table.action_of(call.action)?;
     let params = action.params.iter().zip(&call.args);
     let params = params.map(|(param, value)| Param {
@@ -413,17 +462,25 @@ fn call_to_proto(table: &Table, call: &ActionCall) -> Option<v1::Action> {
 
 /// Notes the names that an entry has.
 pub(crate) fn note_names(table: &Table, entry: &dataplane::TableEntry, used: &mut NamesInUse) {
-    for (field, given) in table.fields.iter().zip(&entry.key) {
-        if let Some(number) = table_key::number(given) {
-            used.add(&field.values, number);
-        }
-    }
+    table_key::note_names(&table.fields, &entry.key, used);
     note_names_of_action(table, &entry.action, used);
 }
 
 /// Notes the names that an action's arguments have.
 pub(crate) fn note_names_of_action(table: &Table, action: &TableAction, used: &mut NamesInUse) {
-    let Some(call) = action.call() else { return };
+    match action {
+        TableAction::Call(call) => note_names_of_call(table, call, used),
+        TableAction::OneShot(calls) => {
+            let calls = calls.iter().map(|weighted| &weighted.call);
+            calls.for_each(|call| note_names_of_call(table, call, used));
+        }
+        // Members are noted by themselves.
+        TableAction::Member(_) | TableAction::Group(_) => {}
+    }
+}
+
+/// Notes the names that an action's arguments have.
+pub(crate) fn note_names_of_call(table: &Table, call: &ActionCall, used: &mut NamesInUse) {
     let Some(action) = table.action_of(call.action) else {
         return;
     };
@@ -455,12 +512,19 @@ impl Filter {
                 table.name
             )));
         }
-        if request.meter_config.is_some() || request.meter_counter_data.is_some() {
+        let asks_for_meter = request.meter_config.is_some() || request.meter_counter_data.is_some();
+        if asks_for_meter && table.direct_meter.is_none() {
             return Err(no_meter(table));
         }
+        let of = format!("table \"{}\"", table.name);
         let key = match request.r#match.as_slice() {
             [] => None,
-            given => Some(table_key::key(table, given, NewNames::Refused)?),
+            given => Some(table_key::key(
+                &table.fields,
+                given,
+                NewNames::Refused,
+                &of,
+            )?),
         };
         let action = match request.action.as_ref().and_then(|a| a.r#type.as_ref()) {
             None => None,
@@ -473,7 +537,12 @@ impl Filter {
                 })?;
                 Some(found.action)
             }
-            Some(_) => return Err(no_action_profile(table)),
+            Some(_) if table.profile.is_none() => return Err(no_action_profile(table)),
+            Some(_) => {
+                return Err(EntityError::unimplemented(format!(
+                    "{of}: entries are not chosen by their member or group; leave the action out"
+                )));
+            }
         };
         Ok(Self {
             key,

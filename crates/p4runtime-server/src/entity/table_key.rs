@@ -10,36 +10,39 @@ use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional,
 
 use crate::bytestring::{all_ones, compare, is_within, is_zero, low_bits_are_zero, parse};
 use crate::error::{EntityError, EntityResult};
-use crate::pipeline::{Field, NewNames, Table};
+use crate::pipeline::{Field, NamesInUse, NewNames};
 
-/// The data plane's key, canonical, one match a field.
+/// The data plane's key, canonical, one match a field. `of` is whose fields they are.
 pub(super) fn key(
-    table: &Table,
+    fields: &[Field],
     matches: &[FieldMatch],
     new_names: NewNames,
+    of: &str,
 ) -> EntityResult<Vec<MatchField>> {
-    let mut key: Vec<Option<MatchField>> = vec![None; table.fields.len()];
+    let mut key: Vec<Option<MatchField>> = vec![None; fields.len()];
     for given in matches {
-        let (position, field) = table.field(given.field_id).ok_or_else(|| {
+        let position = fields.iter().position(|field| field.id == given.field_id);
+        let position = position.ok_or_else(|| {
             EntityError::invalid(format!(
-                "table \"{}\" has no match field with id {}",
-                table.name, given.field_id
+                "{of} has no match field with id {}",
+                given.field_id
             ))
         })?;
-        let what = format!("table \"{}\": match field \"{}\"", table.name, field.name);
+        let field = &fields[position];
+        let what = format!("{of}: match field \"{}\"", field.name);
         if key[position].is_some() {
             return Err(EntityError::invalid(format!("{what} is given twice")));
         }
         let given = given.field_match_type.as_ref();
         key[position] = Some(match_field(field, given, new_names, &what)?);
     }
-    let fields = key.into_iter().zip(&table.fields);
+    let fields = key.into_iter().zip(fields);
     fields
         .map(|(given, field)| match given.or_else(|| dont_care(field)) {
             Some(given) => Ok(given),
             None => Err(EntityError::invalid(format!(
-                "table \"{}\": expected a match for the exact field \"{}\", found none",
-                table.name, field.name
+                "{of}: expected a match for the exact field \"{}\", found none",
+                field.name
             ))),
         })
         .collect()
@@ -192,8 +195,8 @@ fn kind_name(given: Option<&FieldMatchType>) -> &'static str {
 }
 
 /// The way back: don't-care fields are left out.
-pub(super) fn matches(table: &Table, key: &[MatchField]) -> Vec<FieldMatch> {
-    let fields = table.fields.iter().zip(key);
+pub(super) fn matches(fields: &[Field], key: &[MatchField]) -> Vec<FieldMatch> {
+    let fields = fields.iter().zip(key);
     fields
         .filter_map(|(field, given)| {
             let field_match_type = Some(to_proto(field, given)?);
@@ -231,8 +234,17 @@ fn to_proto(field: &Field, given: &MatchField) -> Option<FieldMatchType> {
     })
 }
 
+/// Notes the names that a key has.
+pub(super) fn note_names(fields: &[Field], key: &[MatchField], used: &mut NamesInUse) {
+    for (field, given) in fields.iter().zip(key) {
+        if let Some(number) = number(given) {
+            used.add(&field.values, number);
+        }
+    }
+}
+
 /// The single number that a match has, if it has one: what a name can stand for.
-pub(super) fn number(given: &MatchField) -> Option<&[u8]> {
+fn number(given: &MatchField) -> Option<&[u8]> {
     match given {
         MatchField::Exact(value)
         | MatchField::Ternary { value, .. }

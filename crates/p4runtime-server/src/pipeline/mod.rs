@@ -5,15 +5,23 @@
 
 mod array;
 mod coverage;
+mod data;
 mod device_config;
+mod digest;
 mod packet_header;
+mod profile;
 mod table;
 mod translation;
+mod value_set;
 
-pub(crate) use array::{CellType, Counter, Register};
+pub(crate) use array::{Counter, Meter, Register};
+pub(crate) use data::DataType;
+pub(crate) use digest::Digest;
 pub(crate) use packet_header::PacketHeader;
+pub(crate) use profile::{GroupSize, Profile};
 pub(crate) use table::{Field, Table};
 pub(crate) use translation::{Names, NamesInUse, NewNames};
+pub(crate) use value_set::ValueSet;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -23,6 +31,7 @@ use p4runtime_proto::p4::config::v1::{P4Info, Preamble};
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 
 use crate::error::{EntityError, EntityResult};
+use crate::roles::ANNOTATION;
 
 /// Why a P4Info and a device config are no pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,12 +53,18 @@ pub(crate) struct Pipeline {
     config: ForwardingPipelineConfig,
     program: Program,
     tables: BTreeMap<u32, Table>,
+    profiles: BTreeMap<u32, Profile>,
     counters: BTreeMap<u32, Counter>,
+    meters: BTreeMap<u32, Meter>,
+    value_sets: BTreeMap<u32, ValueSet>,
+    digests: BTreeMap<u32, Digest>,
     registers: BTreeMap<u32, Register>,
     packet_in: Option<PacketHeader>,
     packet_out: Option<PacketHeader>,
     /// By type, in the P4Info's order.
     names: Vec<Arc<Names>>,
+    /// The name of every object, and the role that an annotation gives it to.
+    objects: BTreeMap<u32, Object>,
 }
 
 impl Pipeline {
@@ -74,18 +89,29 @@ impl Pipeline {
         let counters = by_id(array::counters(p4info, &json, &program)?, |counter| {
             counter.id
         });
-        let registers = by_id(array::registers(p4info, &json, &program)?, |register| {
-            register.id
+        let profiles = by_id(profile::profiles(p4info, &program)?, |profile| profile.id);
+        let meters = by_id(array::meters(p4info, &json, &program)?, |meter| meter.id);
+        let registers = array::registers(p4info, &json, &program, &mut types)?;
+        let registers = by_id(registers, |register| register.id);
+        let value_sets = value_set::value_sets(p4info, &program, &mut types)?;
+        let value_sets = by_id(value_sets, |set| set.id);
+        let digests = by_id(digest::digests(p4info, &json, &mut types)?, |digest| {
+            digest.id
         });
         let (packet_in, packet_out) = packet_header::packet_headers(p4info, &json, &mut types)?;
         Ok(Self {
             program,
             tables,
+            profiles,
             counters,
+            meters,
             registers,
+            value_sets,
+            digests,
             packet_in,
             packet_out,
             names: types.into_names(),
+            objects: objects(p4info),
             config,
         })
     }
@@ -129,6 +155,28 @@ impl Pipeline {
         self.packet_out.as_ref()
     }
 
+    /// The role that an annotation gives an object to: an action profile's is its first table's, unless it has
+    /// one of its own.
+    pub(crate) fn role_of(&self, id: u32) -> Option<&str> {
+        let role = |id: &u32| self.objects.get(id)?.role.as_deref();
+        let of_table = || role(self.profiles.get(&id)?.tables.first()?);
+        role(&id).or_else(of_table)
+    }
+
+    /// Whether an annotation gives anything to a role.
+    pub(crate) fn has_role(&self, name: &str) -> bool {
+        let mut objects = self.objects.values();
+        objects.any(|object| object.role.as_deref() == Some(name))
+    }
+
+    /// An object, for people.
+    pub(crate) fn object_name(&self, id: u32) -> String {
+        match self.objects.get(&id) {
+            Some(object) => format!("\"{}\"", object.name),
+            None => format!("object {id} ({id:#010x})"),
+        }
+    }
+
     /// Forgets the names that no entry has.
     pub(crate) fn keep_names(&self, used: &NamesInUse) {
         translation::keep(&self.names, used);
@@ -144,6 +192,57 @@ impl Pipeline {
 
     pub(crate) fn registers(&self) -> impl Iterator<Item = &Register> {
         self.registers.values()
+    }
+
+    pub(crate) fn profiles(&self) -> impl Iterator<Item = &Profile> {
+        self.profiles.values()
+    }
+
+    pub(crate) fn meters(&self) -> impl Iterator<Item = &Meter> {
+        self.meters.values()
+    }
+
+    pub(crate) fn value_sets(&self) -> impl Iterator<Item = &ValueSet> {
+        self.value_sets.values()
+    }
+
+    pub(crate) fn digests(&self) -> impl Iterator<Item = &Digest> {
+        self.digests.values()
+    }
+
+    pub(crate) fn profile(&self, id: u32) -> EntityResult<&Profile> {
+        let found = self.profiles.get(&id);
+        found.ok_or_else(|| unknown("action profile", id))
+    }
+
+    pub(crate) fn meter(&self, id: u32) -> EntityResult<&Meter> {
+        self.meters.get(&id).ok_or_else(|| unknown("meter", id))
+    }
+
+    pub(crate) fn value_set(&self, id: u32) -> EntityResult<&ValueSet> {
+        let found = self.value_sets.get(&id);
+        found.ok_or_else(|| unknown("value set", id))
+    }
+
+    pub(crate) fn digest(&self, id: u32) -> EntityResult<&Digest> {
+        self.digests.get(&id).ok_or_else(|| unknown("digest", id))
+    }
+
+    /// A table of an action profile, whose actions are the profile's.
+    pub(crate) fn table_of(&self, profile: &Profile) -> EntityResult<&Table> {
+        let mut tables = profile.tables.iter();
+        let table = tables.find_map(|id| self.tables.get(id));
+        table.ok_or_else(|| {
+            let name = &profile.name;
+            EntityError::invalid(format!(
+                "action profile \"{name}\" has no table, so that no action can be its"
+            ))
+        })
+    }
+
+    /// The action profile of a table.
+    pub(crate) fn profile_of(&self, table: &Table) -> Option<&Profile> {
+        self.profiles.get(&table.profile?)
     }
 
     pub(crate) fn table(&self, id: u32) -> EntityResult<&Table> {
@@ -171,6 +270,37 @@ fn unknown(kind: &str, id: u32) -> EntityError {
 
 fn by_id<T>(items: Vec<T>, id: impl Fn(&T) -> u32) -> BTreeMap<u32, T> {
     items.into_iter().map(|item| (id(&item), item)).collect()
+}
+
+/// An object of the P4Info, whatever its kind.
+struct Object {
+    name: String,
+    role: Option<String>,
+}
+
+fn objects(p4info: &P4Info) -> BTreeMap<u32, Object> {
+    let mut objects = BTreeMap::new();
+    macro_rules! note {
+        ($($list:ident)*) => {$(
+            for preamble in p4info.$list.iter().filter_map(|it| it.preamble.as_ref()) {
+                let object = Object {
+                    name: preamble.name.clone(),
+                    role: annotated_role(preamble),
+                };
+                objects.insert(preamble.id, object);
+            }
+        )*};
+    }
+    note!(tables action_profiles counters meters value_sets registers digests);
+    objects
+}
+
+/// `@p4runtime_role("name")`.
+fn annotated_role(preamble: &Preamble) -> Option<String> {
+    let mut annotations = preamble.annotations.iter();
+    let role = annotations.find_map(|it| it.trim().strip_prefix(ANNOTATION))?;
+    let role = role.trim().strip_prefix('(')?.strip_suffix(')')?.trim();
+    Some(role.trim_matches('"').to_owned())
 }
 
 /// No object has id 0 or the id of another one.

@@ -8,8 +8,10 @@ use p4runtime_proto::p4::config::v1 as p4info;
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use p4runtime_proto::p4::config::v1::match_field::{Match, MatchType};
+use p4runtime_proto::p4::config::v1::meter_spec::Type as MeterType;
 use p4runtime_proto::p4::config::v1::table::IdleTimeoutBehavior;
 
+use super::array::meter_type;
 use super::translation::{Types, Values};
 use super::{PipelineError, PipelineResult};
 
@@ -26,10 +28,11 @@ pub(crate) struct Table {
     /// Entries need a priority.
     pub(crate) has_priority: bool,
     pub(crate) has_direct_counter: bool,
-    pub(crate) has_direct_meter: bool,
+    /// What the rates of its direct meter mean, if it has one.
+    pub(crate) direct_meter: Option<MeterType>,
     pub(crate) has_idle_timeout: bool,
-    /// The actions are in an action profile.
-    pub(crate) is_indirect: bool,
+    /// Where its actions are; none where the entries have them.
+    pub(crate) profile: Option<u32>,
 }
 
 /// A field of a table's key.
@@ -60,10 +63,6 @@ pub(crate) struct Param {
 }
 
 impl Table {
-    pub(crate) fn field(&self, id: u32) -> Option<(usize, &Field)> {
-        self.fields.iter().enumerate().find(|(_, f)| f.id == id)
-    }
-
     /// Whether controllers write any of its values as strings.
     pub(crate) fn has_names(&self) -> bool {
         let fields = self.fields.iter().map(|field| &field.values);
@@ -140,11 +139,52 @@ fn bind(
         is_default_const: info.is_default_const || table.const_default_action_id != 0,
         has_priority: info.has_priority(),
         has_direct_counter,
-        has_direct_meter: direct(ids(&p4info.direct_meters, |m| m.preamble.as_ref())),
+        direct_meter: direct_meter(p4info, table, info).map_err(&error)?,
         has_idle_timeout: table.idle_timeout_behavior != IdleTimeoutBehavior::NoTimeout as i32,
-        is_indirect: table.implementation_id != 0,
+        profile: implementation(p4info, table, info).map_err(&error)?,
         name: preamble.name,
     })
+}
+
+fn direct_meter(
+    p4info: &P4Info,
+    table: &p4info::Table,
+    info: &TableInfo,
+) -> Result<Option<MeterType>, String> {
+    let mut meters = p4info.direct_meters.iter();
+    let meter = meters.find(|meter| {
+        let id = meter.preamble.as_ref().map_or(0, |preamble| preamble.id);
+        table.direct_resource_ids.contains(&id)
+    });
+    match meter {
+        Some(_) if !info.with_meters => {
+            Err("has a direct meter, in the device config it has none".into())
+        }
+        Some(meter) => meter_type(meter.spec.as_ref()).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn implementation(
+    p4info: &P4Info,
+    table: &p4info::Table,
+    info: &TableInfo,
+) -> Result<Option<u32>, String> {
+    let id = table.implementation_id;
+    if (id != 0) != info.action_profile.is_some() {
+        let is_there = info.action_profile.is_some();
+        return Err(format!(
+            "implementation_id is {id}, in the device config an action profile is {}",
+            if is_there { "there" } else { "not there" }
+        ));
+    }
+    let mut profiles = p4info.action_profiles.iter();
+    let is_it = |it: &p4info::ActionProfile| it.preamble.as_ref().is_some_and(|it| it.id == id);
+    match id {
+        0 => Ok(None),
+        id if profiles.any(is_it) => Ok(Some(id)),
+        id => Err(format!("no action profile has the id {id:#010x}")),
+    }
 }
 
 fn ids<T>(objects: &[T], preamble: impl Fn(&T) -> Option<&p4info::Preamble>) -> Vec<u32> {
@@ -197,7 +237,7 @@ fn fields(
     Ok(fields)
 }
 
-fn match_kind(field: &p4info::MatchField) -> Result<MatchKind, String> {
+pub(super) fn match_kind(field: &p4info::MatchField) -> Result<MatchKind, String> {
     let kind = match &field.r#match {
         Some(Match::MatchType(kind)) => match MatchType::try_from(*kind) {
             Ok(MatchType::Exact) => Some(MatchKind::Exact),

@@ -315,6 +315,19 @@ impl<'a> Types<'a> {
         }
     }
 
+    /// How values of a translated type are written of which the data plane has `data_bits`.
+    pub(super) fn values_of(
+        &mut self,
+        named: &P4NamedType,
+        data_bits: u32,
+    ) -> Result<Values, String> {
+        let controller_bits = match self.translation(Some(named)) {
+            Some((_, _, SdnType::SdnBitwidth(bits))) => bits,
+            _ => 0,
+        };
+        self.values(Some(named), controller_bits, data_bits)
+    }
+
     /// How values of `data_bits` are written that the P4Info says have `controller_bits`; an error
     /// where the two do not go together.
     pub(super) fn values(

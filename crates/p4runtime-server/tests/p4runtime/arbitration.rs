@@ -2,7 +2,7 @@
 
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
 use p4runtime_proto::p4::v1::update::Type;
-use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, Role, Uint128};
+use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, Role, StreamMessageRequest, Uint128};
 use tonic::Code;
 
 use crate::harness::{DEVICE_ID, Harness, patiently, status_of};
@@ -16,6 +16,7 @@ fn election(low: u64) -> Option<Uint128> {
     Some(Uint128 { high: 0, low })
 }
 
+// spec: arbitration.primary
 #[tokio::test]
 async fn the_highest_election_id_is_primary_and_everybody_is_told() {
     let harness = Harness::start().await;
@@ -34,6 +35,7 @@ async fn the_highest_election_id_is_primary_and_everybody_is_told() {
     }
 }
 
+// spec: arbitration.leaves
 #[tokio::test]
 async fn when_the_primary_leaves_there_is_none_until_somebody_reaches_its_id() {
     let harness = Harness::start().await;
@@ -56,6 +58,7 @@ async fn when_the_primary_leaves_there_is_none_until_somebody_reaches_its_id() {
     backup.write(vec![]).await.unwrap();
 }
 
+// spec: arbitration.downgrade
 #[tokio::test]
 async fn a_primary_may_step_down() {
     let harness = Harness::start().await;
@@ -68,6 +71,7 @@ async fn a_primary_may_step_down() {
     assert_eq!(denied.code(), Code::PermissionDenied);
 }
 
+// spec: arbitration.downgrade
 #[tokio::test]
 async fn a_primary_that_repeats_itself_stays_primary_and_everybody_is_told() {
     let harness = Harness::start().await;
@@ -78,6 +82,7 @@ async fn a_primary_that_repeats_itself_stays_primary_and_everybody_is_told() {
     assert_eq!(status_of(&backup.arbitration().await), ALREADY_EXISTS);
 }
 
+// spec: arbitration.unique
 #[tokio::test]
 async fn an_election_id_in_use_ends_the_stream_of_the_second() {
     let harness = Harness::start().await;
@@ -98,6 +103,7 @@ async fn an_election_id_in_use_ends_the_stream_of_the_second() {
     assert_eq!(status_of(&next.arbitration().await), OK);
 }
 
+// spec: arbitration.unset
 #[tokio::test]
 async fn an_unset_election_id_never_is_primary_and_zero_may_be() {
     let harness = Harness::start().await;
@@ -118,6 +124,7 @@ async fn an_unset_election_id_never_is_primary_and_zero_may_be() {
     assert_eq!(status_of(&standby.arbitration().await), ALREADY_EXISTS);
 }
 
+// spec: arbitration.128-bit
 #[tokio::test]
 async fn election_ids_have_128_bits() {
     let harness = Harness::start().await;
@@ -133,6 +140,7 @@ async fn election_ids_have_128_bits() {
     assert_eq!(told.election_id, Some(Uint128 { high: 1, low: 0 }));
 }
 
+// spec: arbitration.device-and-role
 #[tokio::test]
 async fn device_id_and_role_are_checked() {
     let harness = Harness::start().await;
@@ -154,24 +162,18 @@ async fn device_id_and_role_are_checked() {
     stranger.send(request(DEVICE_ID + 1, None));
     assert_eq!(stranger.ended().await.code(), Code::NotFound);
 
-    let mut stranger = harness.stranger().await;
-    stranger.send(request(DEVICE_ID, named("routing")));
-    let status = stranger.ended().await;
-    assert_eq!(status.code(), Code::Unimplemented);
-    assert!(
-        status.message().ends_with("found role \"routing\""),
-        "{status:?}"
-    );
-
-    let mut stranger = harness.stranger().await;
+    // Another role has a primary of its own, whether it goes by a name or a number.
     #[expect(deprecated, reason = "older controllers write it")]
     let numbered = Role {
         id: 3,
         ..Default::default()
     };
-    stranger.send(request(DEVICE_ID, Some(numbered)));
-    let status = stranger.ended().await;
-    assert!(status.message().ends_with("found role 3"), "{status:?}");
+    for role in [named("routing"), Some(numbered)] {
+        let mut stranger = harness.stranger().await;
+        stranger.send(request(DEVICE_ID, role.clone()));
+        let told = stranger.arbitration().await;
+        assert_eq!((status_of(&told), told.role), (Code::Ok as i32, role));
+    }
 
     let mut stranger = harness.stranger().await;
     let config = Some(prost_types::Any::default());
@@ -193,6 +195,7 @@ async fn device_id_and_role_are_checked() {
     }
 }
 
+// spec: arbitration.handover
 #[tokio::test]
 async fn a_new_primary_is_told_after_the_former_ones_writes() {
     let harness = Harness::start().await;
@@ -243,4 +246,42 @@ async fn stopping_the_server_ends_the_streams() {
     let mut primary = harness.primary().await;
     let (ended, ()) = tokio::join!(primary.ended(), harness.stop());
     assert_eq!(ended.code(), Code::Unavailable);
+}
+
+// spec: arbitration.limit
+#[tokio::test]
+async fn more_controllers_than_there_may_be_are_told_so() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    let mut join = async |election_id| {
+        let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+        let requests = tokio_stream::wrappers::UnboundedReceiverStream::new(receiver);
+        let update = RequestUpdate::Arbitration(MasterArbitrationUpdate {
+            device_id: DEVICE_ID,
+            election_id: election(election_id),
+            ..Default::default()
+        });
+        let update = Some(update);
+        sender.send(StreamMessageRequest { update }).unwrap();
+        let stream = patiently(client.stream_channel(requests)).await.unwrap();
+        let mut stream = stream.into_inner();
+        let told = patiently(stream.message()).await.map(drop);
+        (told, sender, stream)
+    };
+    let n_max = u64::try_from(p4runtime_server::limits::STREAMS_MAX).unwrap();
+    let mut live = Vec::new();
+    // The highest first, so that nobody is told of the others.
+    for election_id in (1..=n_max).rev() {
+        let joined = join(election_id).await;
+        joined.0.as_ref().unwrap();
+        live.push(joined);
+    }
+    let refused = join(0).await.0.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    // The place of one that has gone is free at once.
+    let gone = live.pop().unwrap();
+    drop(gone);
+    while join(0).await.0.is_err() {
+        tokio::task::yield_now().await;
+    }
 }

@@ -93,6 +93,7 @@ async fn a_commit_whose_caller_gave_up_is_over_before_the_next_write_begins() {
     assert_eq!(primary.read(all(OTHER_FORWARD)).await.unwrap(), []);
 }
 
+// spec: write.serializable
 #[tokio::test]
 async fn a_write_whose_caller_gave_up_is_in_every_worker_before_the_next_begins() {
     let harness = Harness::with_workers(2).await;
@@ -196,6 +197,7 @@ async fn drains_that_were_given_up_leave_nothing() {
     .await;
 }
 
+// spec: write.serializable
 #[tokio::test]
 async fn a_large_write_comes_in_pieces_and_its_answer_in_order() {
     const N_UPDATES: usize = 200;

@@ -5,6 +5,7 @@ use tonic::Code;
 
 use crate::harness::{DEVICE_ID, Harness, patiently};
 
+// spec: capabilities
 #[tokio::test]
 async fn the_version_is_told_to_anybody() {
     let harness = Harness::start().await;

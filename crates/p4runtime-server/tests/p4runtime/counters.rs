@@ -19,6 +19,7 @@ fn counter(counter_id: u32, index: Option<i64>, counts: Option<(i64, i64)>) -> K
     })
 }
 
+// spec: counter.indexed
 #[tokio::test]
 async fn cells_count_packets_and_bytes_and_are_written() {
     let harness = Harness::start().await;
@@ -47,6 +48,7 @@ async fn cells_count_packets_and_bytes_and_are_written() {
     assert_eq!(primary.read(unset).await.unwrap(), [written]);
 }
 
+// spec: counter.indexed
 #[tokio::test]
 async fn without_an_index_all_cells_are_meant() {
     let harness = Harness::start().await;
@@ -62,6 +64,7 @@ async fn without_an_index_all_cells_are_meant() {
     }
 }
 
+// spec: counter.errors
 #[tokio::test]
 async fn wrong_updates_are_refused() {
     let harness = Harness::start().await;

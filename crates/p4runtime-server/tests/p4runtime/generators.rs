@@ -81,6 +81,11 @@ fn whole() -> Vec<(&'static str, Value)> {
 }
 
 /// What is read of all generators: one.
+/// One that can be inserted.
+pub fn a_generator() -> Kind {
+    generator(&whole())
+}
+
 async fn read_one(controller: &mut Controller) -> BTreeMap<String, Value> {
     let found = controller.read(of(0, 0, None)).await.unwrap();
     let [Kind::ExternEntry(found)] = &found[..] else {
@@ -95,6 +100,7 @@ async fn read_one(controller: &mut Controller) -> BTreeMap<String, Value> {
         .collect()
 }
 
+// spec: extern-entry.generators
 #[tokio::test]
 async fn a_generator_is_inserted_started_read_stopped_and_deleted() {
     let harness = Harness::start().await;

@@ -51,6 +51,7 @@ async fn notification(controller: &mut Controller) -> IdleTimeoutNotification {
     }
 }
 
+// spec: table-entry.idle-timeout
 #[tokio::test]
 async fn the_primary_is_told_of_an_idle_entry_once_and_again_after_a_hit() {
     let harness = Harness::start().await;
@@ -103,6 +104,7 @@ async fn the_primary_is_told_of_an_idle_entry_once_and_again_after_a_hit() {
     assert_eq!(other.table_entry[0].metadata, [0xb]);
 }
 
+// spec: table-entry.idle-timeout
 #[tokio::test]
 async fn an_entrys_idle_timeout_and_the_time_since_its_last_hit_are_read() {
     let harness = Harness::start().await;
@@ -135,6 +137,7 @@ async fn an_entrys_idle_timeout_and_the_time_since_its_last_hit_are_read() {
     }
 }
 
+// spec: table-entry.idle-timeout-errors
 #[tokio::test]
 async fn idle_timeouts_that_cannot_be_are_refused() {
     let harness = Harness::start().await;

@@ -195,6 +195,7 @@ fn begin(channel: &Channel, method: &str, n_bytes: usize) -> tokio::task::JoinHa
     })
 }
 
+// spec: limits.messages
 #[tokio::test]
 async fn requests_that_do_not_end_hold_so_much_and_end() {
     const REQUEST: usize = MIB + MIB / 3;

@@ -8,12 +8,16 @@
     reason = "what is not as expected is a failure; some tests are lists of cases"
 )]
 
+mod action_profiles;
 mod arbitration;
+mod atomicity;
 mod cancelled;
 mod capabilities;
 mod counters;
+mod digests;
 mod drain;
 mod errors;
+mod every_entity;
 mod generators;
 mod harness;
 mod idle_timeouts;
@@ -21,10 +25,14 @@ mod limits;
 mod malformed;
 #[path = "../../../control/tests/support/memory_loop.rs"]
 mod memory_loop;
+mod meters;
 mod packet_io;
 mod payload_externs;
 mod pieces;
 mod pipeline_config;
+mod reconcile;
 mod registers;
 mod replication;
+mod roles;
 mod table_entries;
+mod value_sets;

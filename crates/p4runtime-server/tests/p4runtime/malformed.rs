@@ -62,6 +62,7 @@ async fn call(channel: &Channel, path: &'static str, bytes: &[u8]) -> Status {
     }
 }
 
+// spec: write.malformed
 #[tokio::test]
 async fn what_is_no_message_is_an_invalid_argument_in_every_call() {
     let harness = Harness::start().await;

@@ -35,6 +35,7 @@ pub async fn stream_error(controller: &mut Controller) -> StreamError {
     }
 }
 
+// spec: packet-io.out
 #[tokio::test]
 async fn a_packet_out_leaves_where_its_metadata_says() {
     let harness = Harness::start().await;
@@ -55,6 +56,7 @@ async fn a_packet_out_leaves_where_its_metadata_says() {
     assert_eq!(sent[0].frame, frame(0xa, 0xb, 0x0800));
 }
 
+// spec: packet-io.in
 #[tokio::test]
 async fn a_packet_in_reaches_the_primary_with_its_metadata() {
     let harness = Harness::start().await;
@@ -72,6 +74,7 @@ async fn a_packet_in_reaches_the_primary_with_its_metadata() {
     assert_eq!(packet.metadata, metadata(&[&[3], &[0]]));
 }
 
+// spec: stream.errors
 #[tokio::test]
 async fn packet_outs_that_cannot_be_sent_are_reported_on_the_stream() {
     let harness = Harness::start().await;
@@ -99,6 +102,7 @@ async fn packet_outs_that_cannot_be_sent_are_reported_on_the_stream() {
     assert_eq!(harness.switch.transmitted(), []);
 }
 
+// spec: stream.other
 #[tokio::test]
 async fn other_stream_messages_are_refused_by_name() {
     let harness = Harness::start().await;
@@ -123,6 +127,7 @@ async fn other_stream_messages_are_refused_by_name() {
     assert!(matches!(error.details, Some(Details::Other(_))));
 }
 
+// spec: packet-io.in
 #[tokio::test]
 async fn a_packet_in_that_nobody_takes_is_counted() {
     let harness = Harness::start().await;

@@ -54,6 +54,7 @@ fn data(cell: &Kind) -> &[u8] {
     }
 }
 
+// spec: register.cells, p4data.numbers
 #[tokio::test]
 async fn a_cell_is_read_as_it_was_written() {
     let harness = Harness::start().await;
@@ -77,6 +78,7 @@ async fn a_cell_is_read_as_it_was_written() {
     assert_eq!(read_cell(&mut primary, 1).await, [5]);
 }
 
+// spec: register.cells
 #[tokio::test]
 async fn without_an_index_all_cells_are_written_and_read_quickly() {
     let harness = Harness::start().await;
@@ -123,6 +125,7 @@ async fn data_of_another_type_is_refused_in_words_of_p4() {
     assert_eq!(message, expected);
 }
 
+// spec: register.errors
 #[tokio::test]
 async fn wrong_updates_are_refused() {
     let harness = Harness::start().await;
@@ -178,6 +181,7 @@ async fn wrong_updates_are_refused() {
     }
 }
 
+// spec: read.consistent
 #[tokio::test]
 async fn a_long_read_sees_no_half_of_a_write() {
     let harness = Harness::start().await;

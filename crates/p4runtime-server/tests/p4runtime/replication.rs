@@ -43,6 +43,7 @@ fn session(id: u32, replicas: Vec<Replica>, packet_length_bytes: i32) -> Kind {
     }))
 }
 
+// spec: multicast.groups
 #[tokio::test]
 async fn groups_replicate_and_are_read_as_they_were_written() {
     let harness = Harness::start().await;
@@ -104,6 +105,7 @@ async fn groups_replicate_and_are_read_as_they_were_written() {
     }
 }
 
+// spec: clone-session.sessions
 #[tokio::test]
 async fn sessions_are_read_as_they_were_written() {
     let harness = Harness::start().await;
@@ -185,6 +187,7 @@ async fn a_port_that_is_none_is_named_as_it_came() {
     }
 }
 
+// spec: multicast.errors, clone-session.errors
 #[tokio::test]
 async fn wrong_updates_are_refused() {
     let harness = Harness::start().await;
@@ -192,6 +195,13 @@ async fn wrong_updates_are_refused() {
     let backup = Replica {
         backup_replicas: vec![BackupReplica {
             port: vec![1],
+            instance: 2,
+        }],
+        ..replica(&[2], 1)
+    };
+    let own_backup = Replica {
+        backup_replicas: vec![BackupReplica {
+            port: vec![2],
             instance: 2,
         }],
         ..replica(&[2], 1)
@@ -206,7 +216,9 @@ async fn wrong_updates_are_refused() {
         (group(1, vec![replica(&[1, 0xff], 1)]), invalid),
         (group(1, vec![replica(&[], 1)]), invalid),
         (group(1, vec![no_port]), invalid),
-        (group(1, vec![backup]), Code::Unimplemented),
+        (group(1, vec![own_backup]), invalid),
+        (group(1, vec![backup.clone(), replica(&[1], 2)]), invalid),
+        (session(1, vec![backup], 0), Code::Unimplemented),
         (session(0, vec![], 0), invalid),
         (session(32_768, vec![], 0), invalid),
         (session(1, vec![], -1), invalid),
@@ -223,4 +235,64 @@ async fn wrong_updates_are_refused() {
     }
     let unset = Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry::default());
     assert_eq!(primary.read_error(unset).await, invalid);
+}
+
+// spec: multicast.backup-replicas
+#[tokio::test]
+async fn a_backup_stands_in_while_the_port_of_its_replica_is_down() {
+    use crate::every_entity::{call, entry, frame, kinds, marks, start};
+    use dataplane::PortId;
+    use p4runtime_proto::p4::v1::table_action::Type as Runs;
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let backup = |port: u8, instance| BackupReplica {
+        port: vec![port],
+        instance,
+    };
+    let first = Replica {
+        backup_replicas: vec![backup(2, 20), backup(3, 30)],
+        ..replica(&[1], 10)
+    };
+    let group = group(1, vec![first, replica(&[0], 40)]);
+    primary
+        .write_one(Type::Insert, group.clone())
+        .await
+        .unwrap();
+    let by_type = entry("replicated", 9, Runs::Action(call("to_group", &[1])));
+    let by_type = Kind::TableEntry(by_type);
+    primary.write_one(Type::Insert, by_type).await.unwrap();
+    // Ports and instances of the copies.
+    let copies = || {
+        harness.switch.receive(0, &frame(7, 0, 9, kinds::PLAIN));
+        let sent = harness.switch.transmitted();
+        let copies = sent
+            .iter()
+            .map(marks)
+            .map(|marks| (marks.port, marks.chosen));
+        copies.collect::<Vec<_>>()
+    };
+    let set = |port, is_up| harness.switch.set_port_up(PortId(port), is_up);
+    assert_eq!(copies(), [(1, 10), (0, 40)]);
+    set(1, false);
+    assert_eq!(copies(), [(2, 20), (0, 40)]);
+    set(2, false);
+    assert_eq!(copies(), [(3, 30), (0, 40)]);
+    // Where all are down, the copy goes to the replica's own port.
+    set(3, false);
+    assert_eq!(copies(), [(1, 10), (0, 40)]);
+    set(2, true);
+    assert_eq!(copies(), [(2, 20), (0, 40)]);
+    set(1, true);
+    assert_eq!(copies(), [(1, 10), (0, 40)]);
+    assert_eq!(primary.read(group.clone()).await.unwrap(), from_ref(&group));
+    primary.write_one(Type::Modify, group).await.unwrap();
+    // Another pipeline knows of ports that were down before it.
+    set(1, false);
+    use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+    let config = crate::every_entity::config();
+    let set = primary
+        .set_pipeline(Action::ReconcileAndCommit, Some(config))
+        .await;
+    set.unwrap();
+    assert_eq!(copies(), [(2, 20), (0, 40)]);
 }

@@ -160,6 +160,8 @@ impl Runner {
             id,
             max_size: 0,
             members: members.iter().map(|member| (*member, 1)).collect(),
+            counts_members: false,
+            watched: Vec::new(),
         };
         self.switch.insert_group(profile, group).map_err(text)
     }
@@ -180,7 +182,11 @@ impl Runner {
             ("group", [(name, id)]) if name == "id" => Ok(TableAction::Group(id_of(id)?)),
             _ => {
                 let call = self.call(table, action, args)?;
-                Ok(TableAction::OneShot(vec![WeightedCall { call, weight: 1 }]))
+                Ok(TableAction::OneShot(vec![WeightedCall {
+                    call,
+                    weight: 1,
+                    watch: None,
+                }]))
             }
         }
     }
@@ -193,6 +199,7 @@ fn config([rate, burst, peak_rate, peak_burst]: [u64; 4]) -> MeterConfig {
         committed_burst: burst,
         peak_rate,
         peak_burst,
+        ..MeterConfig::default()
     }
 }
 

@@ -1,9 +1,8 @@
 //! Meter arrays and direct meters.
 
 use crate::{
-    Controlled, MatchField, MeterConfig, MeterId, TableId,
+    Controlled, MatchField, MeterConfig, MeterCounts, MeterId, TableId,
     engine::{Change, TableChange},
-    externs::meter::Meter,
     missing,
     program::ir::MeterArray,
     switch::{
@@ -26,7 +25,49 @@ impl Switch {
     /// `NotFound` for the array, `OutOfRange` for the index.
     pub fn meter_cell(&self, meter: MeterId, index: u64) -> Controlled<Option<MeterConfig>> {
         let index = place("meter", index, self.declared_meter(meter)?.cells)?;
-        Ok(self.loaded()?.externs.meters.get(meter, index))
+        let cell = self.loaded()?.externs.meters.get(meter, index);
+        Ok(cell.and_then(|cell| cell.config()))
+    }
+
+    /// What a cell of a meter array has counted, since the program was loaded or it was reset.
+    ///
+    /// # Errors
+    /// As [`Switch::meter_cell`].
+    pub fn meter_counts(&self, meter: MeterId, index: u64) -> Controlled<MeterCounts> {
+        let index = place("meter", index, self.declared_meter(meter)?.cells)?;
+        let cell = self.loaded()?.externs.meters.get(meter, index);
+        Ok(cell.map(|cell| cell.counts).unwrap_or_default())
+    }
+
+    /// Has a cell of a meter array count from zero; its rates and buckets stay.
+    ///
+    /// # Errors
+    /// As [`Switch::meter_cell`].
+    pub fn reset_meter_counts(&mut self, meter: MeterId, index: u64) -> Controlled {
+        let index = place("meter", index, self.declared_meter(meter)?.cells)?;
+        if let Some(cell) = self.loaded_mut()?.externs.meters.get_mut(meter, index) {
+            cell.counts = MeterCounts::default();
+        }
+        Ok(())
+    }
+
+    /// Has the meter of an entry count from zero; its rates and buckets stay.
+    ///
+    /// # Errors
+    /// As [`Switch::direct_meter`].
+    pub fn reset_direct_meter_counts(
+        &mut self,
+        table: TableId,
+        key: &[MatchField],
+        priority: i32,
+    ) -> Controlled {
+        let target = self.target(table)?;
+        target.metered()?;
+        let entry = target.find(key, priority)?;
+        if let Some(meter) = target.table.meter_mut(entry) {
+            meter.counts = MeterCounts::default();
+        }
+        Ok(())
     }
 
     /// Sets the rates of a cell of a meter array, with full buckets; none makes it green.
@@ -45,7 +86,10 @@ impl Switch {
         if let Some(config) = &config {
             check_meter("meter", declared.kind, config)?;
         }
-        self.model.state.externs.meters.set(meter, index, config);
+        let meters = &mut self.model.state.externs.meters;
+        if let Some(cell) = meters.get_mut(meter, index) {
+            cell.set(config);
+        }
         self.done(&Change::Meter(meter, index))
     }
 
@@ -90,7 +134,7 @@ impl Switch {
         }
         let entry = target.find(key, priority)?;
         if let Some(meter) = target.table.meter_mut(entry) {
-            *meter = config.map(|config| Box::new(Meter::new(config)));
+            meter.set(config);
         }
         self.done(&Change::Table(table, TableChange::Modified(entry)))
     }

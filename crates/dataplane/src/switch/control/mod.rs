@@ -3,10 +3,14 @@
 mod arrays;
 mod generators;
 mod meters;
+mod ports;
 mod profiles;
+mod snapshots;
 mod tables;
 mod traffic;
 mod value_sets;
+
+pub use snapshots::{EntrySnapshot, MeterSnapshot, ProfileSnapshot};
 
 use crate::{
     ControlErrorKind, Controlled,

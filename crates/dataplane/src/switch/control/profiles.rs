@@ -71,6 +71,18 @@ impl Switch {
         self.done(&Change::Profile(profile))
     }
 
+    /// Whether a profile has members or groups.
+    pub fn has_members(&self, profile: ActionProfileId) -> bool {
+        let profile = self.model.state.tables.profile(profile);
+        profile.is_some_and(Profile::has_members)
+    }
+
+    /// Entries of a profile's tables that have a group of their own.
+    pub fn n_one_shots(&self, profile: ActionProfileId) -> usize {
+        let profile = self.model.state.tables.profile(profile);
+        profile.map_or(0, Profile::n_one_shots)
+    }
+
     /// Every member; none of a profile that is not there.
     pub fn members(&self, profile: ActionProfileId) -> Vec<ProfileMember> {
         let Some(profile) = self.model.state.tables.profile(profile) else {
@@ -90,15 +102,17 @@ impl Switch {
     /// `InvalidArgument`, `AlreadyExists`, `ResourceExhausted`, `NotFound` for the profile or a
     /// member, `FailedPrecondition` where the profile is no selector.
     pub fn insert_group(&mut self, profile: ActionProfileId, group: ProfileGroup) -> Controlled {
+        self.check_watched(group.watched.iter().map(|(_, port)| *port))?;
         self.profile_with_groups(profile)?.insert_group(&group)?;
         self.done(&Change::Profile(profile))
     }
 
-    /// Replaces the members of a group.
+    /// Replaces the members of a group; its size stays.
     ///
     /// # Errors
-    /// As [`Switch::insert_group`], and `NotFound` for the group.
+    /// As [`Switch::insert_group`], `NotFound` for the group, and `InvalidArgument` for another size.
     pub fn modify_group(&mut self, profile: ActionProfileId, group: ProfileGroup) -> Controlled {
+        self.check_watched(group.watched.iter().map(|(_, port)| *port))?;
         self.profile_with_groups(profile)?.modify_group(&group)?;
         self.done(&Change::Profile(profile))
     }

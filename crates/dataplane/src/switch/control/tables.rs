@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{
     ControlError, ControlErrorKind, Controlled, CounterValue, IdleTimeout, MatchField, MeterConfig,
-    TableAction, TableEntry, TableId,
+    PortId, TableAction, TableEntry, TableId,
     engine::{Change, EntryAccount, State, TableChange},
     externs::meter::Meter,
     invalid, limits,
@@ -34,7 +34,7 @@ impl Target<'_> {
     }
 
     /// An entry's key and priority, checked.
-    fn key(&self, key: &[MatchField], priority: i32) -> Controlled<Vec<Matcher>> {
+    pub(super) fn key(&self, key: &[MatchField], priority: i32) -> Controlled<Vec<Matcher>> {
         let what = self.what();
         if self.info.has_priority() && priority <= 0 {
             return invalid(format!(
@@ -67,7 +67,8 @@ impl Target<'_> {
         if let Some(config) = &config {
             check_meter(&self.what(), self.metered()?, config)?;
         }
-        Ok(config.map(|config| Box::new(Meter::new(config))))
+        let has_meter = self.meter.is_some();
+        Ok(has_meter.then(|| Box::new(Meter::new(config))))
     }
 
     fn check_idle_timeout(&self, idle_timeout_ns: u64) -> Controlled {
@@ -104,7 +105,7 @@ impl Target<'_> {
                     return invalid(format!("{what}: an action of a group has the weight 0"));
                 }
                 let calls = calls.iter();
-                let calls = calls.map(|one| Ok((one.weight, to_call(&one.call)?)));
+                let calls = calls.map(|one| Ok((one.weight, one.watch, to_call(&one.call)?)));
                 let calls = calls.collect::<Controlled<Vec<_>>>()?;
                 Ok(EntryAction::OneShot(Arc::new(Choices::new(calls))))
             }
@@ -135,9 +136,18 @@ fn counted(info: &TableInfo) -> Controlled {
     counted.ok_or_else(|| no_direct("counter", info))
 }
 
+/// The ports that an action's parts watch.
+fn watched_by(action: &TableAction) -> impl Iterator<Item = PortId> {
+    let calls = match action {
+        TableAction::OneShot(calls) => calls.as_slice(),
+        _ => &[],
+    };
+    calls.iter().filter_map(|call| call.watch)
+}
+
 /// Whether rates are those of a two-rate marker.
 pub(super) fn check_meter(what: &str, kind: MeterKind, config: &MeterConfig) -> Controlled {
-    if kind.rates > 1 && config.peak_rate < config.committed_rate {
+    if kind.rates > 1 && config.excess_burst == 0 && config.peak_rate < config.committed_rate {
         let (peak, committed) = (config.peak_rate, config.committed_rate);
         let found = format!("the peak rate {peak} is below the committed rate {committed}");
         return invalid(format!("{what}: {found}"));
@@ -187,6 +197,7 @@ impl Switch {
     /// `FailedPrecondition` for a meter where the table has none.
     pub fn insert_entry(&mut self, table: TableId, entry: TableEntry) -> Controlled {
         let now = self.model.state.now;
+        self.check_watched(watched_by(&entry.action))?;
         let mut target = self.target(table)?;
         target.writable()?;
         target.check_idle_timeout(entry.idle_timeout_ns)?;
@@ -216,16 +227,17 @@ impl Switch {
     /// As [`Switch::insert_entry`], and `NotFound` for the entry.
     pub fn modify_entry(&mut self, table: TableId, entry: TableEntry) -> Controlled {
         let now = self.model.state.now;
+        self.check_watched(watched_by(&entry.action))?;
         let mut target = self.target(table)?;
         target.writable()?;
         target.check_idle_timeout(entry.idle_timeout_ns)?;
         let key = target.key(&entry.key, entry.priority)?;
         let action = target.action(&entry.action, false)?;
-        let meter = target.meter(entry.meter)?;
+        target.meter(entry.meter)?;
         let (index, slot) = target.table.changeable(target.info, &key, entry.priority)?;
         let old = std::mem::replace(&mut slot.action, action.clone());
-        if meter.is_some() {
-            slot.meter = meter;
+        if let (Some(meter), Some(_)) = (&mut slot.meter, entry.meter) {
+            meter.set(entry.meter);
         }
         slot.idle_timeout_ns = entry.idle_timeout_ns;
         target.table.begin_idle_timeout(index, now);

@@ -1,8 +1,10 @@
 //! Multicast groups and clone sessions.
 
 use crate::{
-    CloneSession, Controlled, MulticastGroup, engine::Change, switch::Switch,
-    traffic_manager::TrafficManager,
+    CloneSession, Controlled, MulticastGroup,
+    engine::Change,
+    switch::Switch,
+    traffic_manager::{TrafficManager, replication::Written},
 };
 
 /// Each call is atomic and takes effect between two passes.
@@ -47,12 +49,14 @@ impl Switch {
     /// Clone sessions by id, from an id on: as many as have so many replicas, or one that has more; none
     /// where there are no more. For whoever reads many piece by piece.
     pub fn clone_sessions_from(&self, first: u32, n_replicas: usize) -> Vec<CloneSession> {
-        some(self.model.traffic.sessions.from(first), n_replicas)
+        let sessions = some(self.model.traffic.sessions.from(first), n_replicas);
+        sessions.into_iter().map(Written::into_session).collect()
     }
 
     /// Every clone session, by id.
     pub fn clone_sessions(&self) -> Vec<CloneSession> {
-        self.model.traffic.sessions.from(0).collect()
+        let sessions = self.model.traffic.sessions.from(0);
+        sessions.map(Written::into_session).collect()
     }
 
     /// Adds a multicast group.
@@ -85,25 +89,21 @@ impl Switch {
     /// Multicast groups, as [`Switch::clone_sessions_from`].
     pub fn multicast_groups_from(&self, first: u32, n_replicas: usize) -> Vec<MulticastGroup> {
         let groups = some(self.model.traffic.groups.from(first), n_replicas);
-        groups.into_iter().map(group).collect()
+        groups.into_iter().map(Written::into_group).collect()
     }
 
     /// Every multicast group, by id.
     pub fn multicast_groups(&self) -> Vec<MulticastGroup> {
-        self.model.traffic.groups.from(0).map(group).collect()
+        let groups = self.model.traffic.groups.from(0);
+        groups.map(Written::into_group).collect()
     }
 }
 
-fn group(entry: CloneSession) -> MulticastGroup {
-    let CloneSession { id, replicas, .. } = entry;
-    MulticastGroup { id, replicas }
-}
-
 /// The first ones, until they have so many replicas; one counts for itself too.
-fn some(all: impl Iterator<Item = CloneSession>, mut n_left: usize) -> Vec<CloneSession> {
+fn some(all: impl Iterator<Item = Written>, mut n_left: usize) -> Vec<Written> {
     let mut found = Vec::new();
     for one in all {
-        n_left = n_left.saturating_sub(1 + one.replicas.len());
+        n_left = n_left.saturating_sub(1 + one.n_replicas());
         found.push(one);
         if n_left == 0 {
             break;

@@ -146,6 +146,7 @@ async fn insert(controller: &mut Controller, entry: &TableEntry) {
     controller.write_one(Type::Insert, entry).await.unwrap();
 }
 
+// spec: table-entry.matches, read.symmetry
 #[tokio::test]
 async fn every_match_kind_is_read_as_it_was_written() {
     let harness = Harness::start().await;
@@ -205,6 +206,7 @@ async fn what_is_written_decides_where_frames_go() {
     assert_eq!(harness.switch.transmitted()[0].port.0, 1);
 }
 
+// spec: table-entry.default
 #[tokio::test]
 async fn default_entries_are_modified_and_reset() {
     let harness = Harness::start().await;
@@ -285,6 +287,7 @@ async fn default_entries_are_modified_and_reset() {
     assert!(constant[0].is_const);
 }
 
+// spec: table-entry.direct-counter
 #[tokio::test]
 async fn an_unset_action_or_counter_is_not_modified() {
     let harness = Harness::start().await;
@@ -317,6 +320,7 @@ async fn an_unset_action_or_counter_is_not_modified() {
     );
 }
 
+// spec: table-entry.filters
 #[tokio::test]
 async fn reads_are_filtered() {
     let harness = Harness::start().await;
@@ -387,6 +391,7 @@ async fn reads_are_filtered() {
     }
 }
 
+// spec: counter.direct
 #[tokio::test]
 async fn direct_counters_count_and_are_written() {
     let harness = Harness::start().await;

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::harness::{Harness, frame, ids};
 
+// spec: table-entry.insert-modify-delete
 #[tokio::test]
 async fn inserting_modifying_and_deleting_need_the_right_state() {
     let harness = Harness::start().await;
@@ -48,6 +49,7 @@ async fn inserting_modifying_and_deleting_need_the_right_state() {
     assert_eq!(read_back(&mut primary, request).await, []);
 }
 
+// spec: table-entry.full
 #[tokio::test]
 async fn a_full_table_says_so() {
     let harness = Harness::start().await;
@@ -59,6 +61,7 @@ async fn a_full_table_says_so() {
     assert_eq!(refused.0, Code::ResourceExhausted, "{}", refused.1);
 }
 
+// spec: table-entry.match-errors
 #[tokio::test]
 async fn keys_that_the_specification_forbids_are_refused() {
     let harness = Harness::start().await;
@@ -215,6 +218,7 @@ async fn keys_that_the_specification_forbids_are_refused() {
     );
 }
 
+// spec: table-entry.actions
 #[tokio::test]
 async fn actions_that_do_not_fit_are_refused() {
     let harness = Harness::start().await;
@@ -273,6 +277,7 @@ async fn actions_that_do_not_fit_are_refused() {
     }
 }
 
+// spec: table-entry.constant
 #[tokio::test]
 async fn constant_tables_are_read_but_not_written() {
     let harness = Harness::start().await;
@@ -323,4 +328,53 @@ async fn constant_tables_are_read_but_not_written() {
     primary.write_one(Type::Modify, update).await.unwrap();
     let found = read_back(&mut primary, count).await;
     assert_eq!(found[0].counter_data, counter(5, 6));
+}
+
+// spec: table-entry.preinitialized
+#[tokio::test]
+async fn entries_that_a_program_begins_with_are_changed_unless_they_are_constant() {
+    use crate::every_entity::{call, entry, frame, pass, start};
+    use p4runtime_proto::p4::v1::table_action::Type as Runs;
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let mark =
+        |key, value| Kind::TableEntry(entry("begun", key, Runs::Action(call("mark", &[value]))));
+    let chosen = |key| pass(&harness, 0, &frame(key, 0, 0x800, 0)).chosen;
+    assert_eq!([0xb1, 0xb2].map(chosen), [71, 72]);
+    let all = Kind::TableEntry(TableEntry {
+        table_id: crate::every_entity::id("begun"),
+        ..TableEntry::default()
+    });
+    let constant = |is_const: bool, entity: &Kind| matches!(entity, Kind::TableEntry(entry) if entry.is_const == is_const);
+    let read = primary.read(all.clone()).await.unwrap();
+    assert!(
+        constant(false, &read[0]) && constant(true, &read[1]),
+        "{read:?}"
+    );
+    primary
+        .write_one(Type::Modify, mark(0xb1, 9))
+        .await
+        .unwrap();
+    for kind in [Type::Modify, Type::Delete] {
+        let refused = primary.write_one(kind, mark(0xb2, 9)).await;
+        assert_eq!(refused.unwrap_err().0, Code::PermissionDenied);
+    }
+    assert_eq!([0xb1, 0xb2].map(chosen), [9, 72]);
+    primary
+        .write_one(Type::Insert, mark(0xb3, 10))
+        .await
+        .unwrap();
+    // They go over to another pipeline as they are, and so does that one is gone.
+    let config = Some(crate::every_entity::config());
+    let action =
+        p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action::ReconcileAndCommit;
+    primary.set_pipeline(action, config.clone()).await.unwrap();
+    assert_eq!([0xb1, 0xb2, 0xb3].map(chosen), [9, 72, 10]);
+    primary
+        .write_one(Type::Delete, mark(0xb1, 9))
+        .await
+        .unwrap();
+    primary.set_pipeline(action, config).await.unwrap();
+    assert_eq!([0xb1, 0xb2, 0xb3].map(chosen), [0, 72, 10]);
+    assert_eq!(primary.read(all).await.unwrap().len(), 2);
 }

@@ -120,7 +120,11 @@ impl Case {
             instance,
         };
         let replicas = (0..N_VIEWERS).map(replica).collect();
-        let group = MulticastGroup { id: 1, replicas };
+        let group = MulticastGroup {
+            id: 1,
+            replicas,
+            backups: Vec::new(),
+        };
         switch.insert_multicast_group(group).expect("a new group");
         let session = CloneSession {
             id: 1,

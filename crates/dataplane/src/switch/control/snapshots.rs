@@ -1,0 +1,150 @@
+//! What was, for control calls that are taken back: exactly as it was, as long as no packet came meanwhile.
+//!
+//! Taken back in the reverse order: each finds what was there after its call.
+
+use std::ops::Range;
+
+use crate::{
+    ActionProfileId, Controlled, MatchField, MeterId, TableId,
+    engine::{Change, TableChange},
+    externs::meter::Meter,
+    match_action::{EntryIndex, Profile, SlotSnapshot},
+    program::ir::Matcher,
+    switch::Switch,
+};
+
+/// A table entry as it was, or that there was none.
+#[derive(Debug, Clone)]
+pub struct EntrySnapshot {
+    table: TableId,
+    key: Vec<Matcher>,
+    priority: i32,
+    was: Option<SlotSnapshot>,
+}
+
+/// Members and groups as they were.
+#[derive(Debug, Clone)]
+pub struct ProfileSnapshot(ActionProfileId, Profile);
+
+/// Cells of a meter as they were.
+#[derive(Debug, Clone)]
+pub struct MeterSnapshot(MeterId, u64, Vec<Meter>);
+
+impl Switch {
+    /// The entry of a key, with its counter, its meter and its place among others.
+    ///
+    /// # Errors
+    /// The key is none of the table's.
+    pub fn entry_snapshot(
+        &mut self,
+        table: TableId,
+        key: &[MatchField],
+        priority: i32,
+    ) -> Controlled<EntrySnapshot> {
+        let target = self.target(table)?;
+        let key = target.key(key, priority)?;
+        Ok(EntrySnapshot {
+            table,
+            was: target.table.snapshot(&key, priority),
+            key,
+            priority,
+        })
+    }
+
+    /// Puts it back. What action profiles know of its action is put back with them.
+    ///
+    /// # Errors
+    /// The table is gone.
+    pub fn restore_entry(&mut self, snapshot: &EntrySnapshot) -> Controlled {
+        let EntrySnapshot {
+            table,
+            key,
+            priority,
+            was,
+        } = snapshot;
+        let target = self.target(*table)?;
+        let there = target.table.find(key, *priority);
+        match (was, there) {
+            (None, None) => Ok(()),
+            (None, Some(_)) => {
+                let (entry, _) = target.table.delete(target.info, key, *priority)?;
+                self.tell_removed(*table, entry, key, *priority);
+                Ok(())
+            }
+            (Some(was), Some(_)) => {
+                target.table.restore(was);
+                self.done(&Change::Table(*table, TableChange::Modified(was.entry)))
+            }
+            (Some(was), None) => {
+                target.table.put_back(target.info, was);
+                self.tell(&Change::Table(*table, TableChange::Inserted(was.entry)));
+                self.put_younger_last(*table, was)
+            }
+        }
+    }
+
+    /// Those that were looked at after an entry that is back are so again.
+    fn put_younger_last(&mut self, table: TableId, was: &SlotSnapshot) -> Controlled {
+        for entry in &was.younger {
+            let moved = self.target(table)?.table.put_last(*entry);
+            if let Some((key, priority)) = moved {
+                self.tell_removed(table, *entry, &key, priority);
+                self.tell(&Change::Table(table, TableChange::Inserted(*entry)));
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_removed(&mut self, table: TableId, entry: EntryIndex, key: &[Matcher], priority: i32) {
+        let removed = TableChange::Removed {
+            entry,
+            key,
+            priority,
+        };
+        self.tell(&Change::Table(table, removed));
+    }
+
+    /// The members and groups of a profile, and who uses them.
+    pub fn profile_snapshot(&self, profile: ActionProfileId) -> Option<ProfileSnapshot> {
+        let found = self.model.state.tables.profile(profile)?;
+        Some(ProfileSnapshot(profile, found.clone()))
+    }
+
+    /// Puts them back.
+    pub fn restore_profile(&mut self, snapshot: ProfileSnapshot) {
+        let ProfileSnapshot(id, was) = snapshot;
+        if let Some(profile) = self.model.state.tables.profiles.get_mut(id.index()) {
+            *profile = was;
+            self.tell(&Change::Profile(id));
+        }
+    }
+
+    /// Cells of a meter array with their buckets and counts; fewer where the array ends.
+    pub fn meter_snapshot(&self, meter: MeterId, cells: Range<u64>) -> MeterSnapshot {
+        let meters = &self.model.state.externs.meters;
+        let first = cells.start;
+        let cell = |cell| meters.get(meter, usize::try_from(cell).ok()?).cloned();
+        MeterSnapshot(meter, first, cells.map_while(cell).collect())
+    }
+
+    /// Puts them back.
+    pub fn restore_meter(&mut self, snapshot: MeterSnapshot) {
+        let MeterSnapshot(id, first, cells) = snapshot;
+        for (place, was) in (first..).zip(cells) {
+            let Ok(place) = usize::try_from(place) else {
+                return;
+            };
+            if let Some(cell) = self.model.state.externs.meters.get_mut(id, place) {
+                *cell = was;
+            }
+            self.tell(&Change::Meter(id, place));
+        }
+    }
+
+    /// Whether no packet has had a pass and waits for another: whoever changes something now changes it for
+    /// whole packets.
+    pub fn is_between_packets(&self) -> bool {
+        let traffic = &self.model.traffic;
+        traffic.egress.is_empty() && traffic.recirculation.is_empty()
+    }
+}

@@ -1,0 +1,89 @@
+//! `DigestEntry`: whether and how a controller is told of digests.
+//!
+//! Source: P4Runtime 1.5.0, "DigestEntry".
+
+use std::time::Duration;
+
+use control::{Note, Operation};
+use p4runtime_proto::p4::v1;
+use p4runtime_proto::p4::v1::digest_entry::Config;
+use p4runtime_proto::p4::v1::update::Type;
+use prost::Message;
+
+use crate::error::{EntityError, EntityResult};
+use crate::pipeline::{Digest, Pipeline};
+
+/// How a controller is told of a digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Telling {
+    /// How long a digest waits for others at most.
+    pub(crate) max_timeout: Duration,
+    /// Digests of a list at most.
+    pub(crate) max_list_size: usize,
+    /// How long one that was told is not told again without an acknowledgement.
+    pub(crate) ack_timeout: Duration,
+}
+
+/// Checks and translates an update of a digest's configuration, which is a note of the pipeline's.
+pub(super) fn operation(
+    pipeline: &Pipeline,
+    kind: Type,
+    entry: &v1::DigestEntry,
+) -> EntityResult<Operation> {
+    let digest = pipeline.digest(entry.digest_id)?;
+    let name = digest.name.clone();
+    if kind == Type::Delete {
+        return Ok(Operation::DeleteDigest(name));
+    }
+    if let Some(part) = digest.data.unsupported() {
+        return Err(EntityError::unimplemented(format!(
+            "digest \"{name}\": values of type {part} are not supported"
+        )));
+    }
+    // One that is left out has defaults, as clients send it whose values are all 0.
+    let config = entry.config.unwrap_or_default();
+    telling(&config, &name)?;
+    let note = Note {
+        bytes: config.encode_to_vec(),
+        form: u32::from(entry.config.is_some()),
+        ..Note::default()
+    };
+    Ok(match kind {
+        Type::Insert => Operation::InsertDigest(name, note),
+        _ => Operation::ModifyDigest(name, note),
+    })
+}
+
+fn telling(config: &Config, name: &str) -> EntityResult<Telling> {
+    let refused = |what: &str, found: i64| {
+        EntityError::invalid(format!(
+            "digest \"{name}\": expected a {what} from 0, found {found}"
+        ))
+    };
+    let time = |what: &str, ns: i64| -> EntityResult<Duration> {
+        let ns = u64::try_from(ns).map_err(|_| refused(what, ns))?;
+        Ok(Duration::from_nanos(ns))
+    };
+    let size = usize::try_from(config.max_list_size);
+    let size = size.map_err(|_| refused("max_list_size", config.max_list_size.into()))?;
+    Ok(Telling {
+        max_timeout: time("max_timeout_ns", config.max_timeout_ns)?,
+        max_list_size: if size == 0 { usize::MAX } else { size },
+        ack_timeout: time("ack_timeout_ns", config.ack_timeout_ns)?,
+    })
+}
+
+/// How a controller has asked to be told of a digest.
+pub(crate) fn of_note(note: &Note) -> Option<Telling> {
+    let config = Config::decode(note.bytes.as_slice()).ok()?;
+    telling(&config, "").ok()
+}
+
+/// The configuration as a controller reads it.
+pub(crate) fn to_proto(digest: &Digest, note: &Note) -> v1::DigestEntry {
+    let config = Config::decode(note.bytes.as_slice()).ok();
+    v1::DigestEntry {
+        digest_id: digest.id,
+        config: config.filter(|_| note.form != 0),
+    }
+}

@@ -1,0 +1,194 @@
+//! `RECONCILE_AND_COMMIT`: what a pipeline has, as operations for another.
+//!
+//! All that controllers have written goes over by its P4Info ids, with counts and registers as they are; entries that
+//! the program makes are the new one's. Where an object with entries, members, rates or a default action is gone or
+//! other than it was, the state cannot be preserved; counts and registers of objects or cells that are gone go with
+//! them. Not preserved: what meters have counted, what is in their buckets, and when entries were hit.
+//! Source: P4Runtime 1.5.0, "SetForwardingPipelineConfig RPC".
+
+use control::{Checked, EntryKey, Operation, Turn, blank_switch};
+use dataplane::{Switch, TableAction};
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{
+    ActionProfileGroup, ActionProfileMember, CloneSessionEntry, CounterData, CounterEntry,
+    DigestEntry, Entity, MeterConfig, MeterEntry, MulticastGroupEntry,
+    PacketReplicationEngineEntry, RegisterEntry, TableEntry, Update, ValueSetEntry,
+};
+
+use crate::device::{Device, Target};
+use crate::entity;
+use crate::error::{EntityError, EntityResult};
+use crate::pipeline::{Pipeline, Table};
+use crate::read::find;
+
+/// Everything that the pipeline that forwards has, for another one.
+pub(crate) async fn reconcile(
+    device: &Device,
+    turn: &Turn,
+    checked: &Checked,
+) -> EntityResult<Vec<Operation>> {
+    let view = checked.view::<Pipeline>();
+    let new = view.expect("the server has checked it");
+    let Some(old) = device.committed() else {
+        return Ok(Vec::new());
+    };
+    let mut operations = without_initial_entries(&new);
+    for entity in state(turn, &old).await? {
+        if let Some(operation) = carried_over(&new, entity)? {
+            operations.push(operation);
+        }
+    }
+    Ok(operations)
+}
+
+/// The state cannot be preserved: says why.
+pub(crate) fn not_preserved(error: EntityError) -> EntityError {
+    EntityError::invalid(format!(
+        "the forwarding state cannot be preserved: {}",
+        error.message
+    ))
+}
+
+/// What the old pipeline has, in an order in which it can be made.
+async fn state(turn: &Turn, old: &Target) -> EntityResult<Vec<Entity>> {
+    let pipeline = &*old.pipeline;
+    let registers = pipeline.registers().filter(|it| it.cell.bits().is_some());
+    let registers = registers.map(|register| {
+        Kind::RegisterEntry(RegisterEntry {
+            register_id: register.id,
+            ..RegisterEntry::default()
+        })
+    });
+    let first = [
+        Kind::ActionProfileMember(ActionProfileMember::default()),
+        Kind::ActionProfileGroup(ActionProfileGroup::default()),
+        Kind::CounterEntry(CounterEntry::default()),
+        Kind::MeterEntry(MeterEntry::default()),
+        Kind::ValueSetEntry(ValueSetEntry::default()),
+        Kind::DigestEntry(DigestEntry::default()),
+        replication(Replication::MulticastGroupEntry(
+            MulticastGroupEntry::default(),
+        )),
+        replication(Replication::CloneSessionEntry(CloneSessionEntry::default())),
+    ];
+    let mut requests: Vec<_> = first.into_iter().chain(registers).collect();
+    requests.extend(pipeline.tables().map(entries));
+    let defaults = other_defaults(turn, old).await?;
+    requests.extend(defaults.map(|table| {
+        Kind::TableEntry(TableEntry {
+            table_id: table.id,
+            is_default_action: true,
+            ..TableEntry::default()
+        })
+    }));
+    find(turn.reading(&old.device), pipeline, &requests).await
+}
+
+fn replication(of: Replication) -> Kind {
+    Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(of) })
+}
+
+/// A table's entries with all that can be written.
+fn entries(table: &Table) -> Kind {
+    Kind::TableEntry(TableEntry {
+        table_id: table.id,
+        counter_data: table.has_direct_counter.then(CounterData::default),
+        meter_config: table.direct_meter.map(|_| MeterConfig::default()),
+        ..TableEntry::default()
+    })
+}
+
+/// Tables whose default action is not the program's.
+async fn other_defaults<'a>(
+    turn: &Turn,
+    old: &'a Target,
+) -> EntityResult<impl Iterator<Item = &'a Table>> {
+    let fresh = blank_switch(old.pipeline.program());
+    let tables: Vec<_> = old.pipeline.tables().collect();
+    let ids: Vec<_> = tables.iter().map(|table| table.table).collect();
+    let read = move |switch: &Switch| -> Vec<Option<TableAction>> {
+        let actions = ids.iter().map(|id| switch.default_action(*id));
+        actions.collect()
+    };
+    let reading = turn.reading(&old.device);
+    let actions = reading.of_first(read).await?;
+    let tables = tables.into_iter().zip(actions);
+    Ok(tables
+        .filter(move |(table, action)| *action != fresh.default_action(table.table))
+        .map(|(table, _)| table))
+}
+
+/// Entries that the new program makes and that can be changed are as the old one had them, or not there.
+fn without_initial_entries(new: &Pipeline) -> Vec<Operation> {
+    let switch = blank_switch(new.program());
+    let of_table = |table: &Table| {
+        let entries = switch.entries(table.table);
+        let entries = entries.into_iter().filter(|entry| !entry.is_const);
+        let delete = |entry: dataplane::TableEntry| {
+            Operation::DeleteEntry(EntryKey {
+                table: table.table,
+                key: entry.key,
+                priority: entry.priority,
+            })
+        };
+        entries.map(delete).collect::<Vec<_>>()
+    };
+    new.tables().flat_map(of_table).collect()
+}
+
+/// What makes an entity in the new pipeline; none where it is as it begins, or of what is gone with its object.
+fn carried_over(new: &Pipeline, entity: Entity) -> EntityResult<Option<Operation>> {
+    let Some(kind) = &entity.entity else {
+        return Ok(None);
+    };
+    let of = match kind {
+        Kind::TableEntry(entry) if entry.is_default_action => Type::Modify,
+        // A constant entry is the program's.
+        Kind::TableEntry(entry) if entry.is_const => return Ok(None),
+        Kind::CounterEntry(entry) if is_gone_or_zero_count(new, entry) => return Ok(None),
+        Kind::RegisterEntry(entry) if is_gone_or_zero(new, entry) => return Ok(None),
+        Kind::MeterEntry(entry) if entry.config.is_none() => return Ok(None),
+        Kind::ValueSetEntry(entry) if entry.members.is_empty() => return Ok(None),
+        Kind::CounterEntry(_)
+        | Kind::RegisterEntry(_)
+        | Kind::MeterEntry(_)
+        | Kind::ValueSetEntry(_) => Type::Modify,
+        _ => Type::Insert,
+    };
+    let update = Update {
+        r#type: of as i32,
+        entity: Some(without_default_const(entity)),
+    };
+    let operation = entity::operation(new, &update);
+    operation.map(Some).map_err(not_preserved)
+}
+
+/// `is_const` is read and cannot be written.
+fn without_default_const(mut entity: Entity) -> Entity {
+    if let Some(Kind::TableEntry(entry)) = &mut entity.entity {
+        entry.is_const = false;
+    }
+    entity
+}
+
+fn is_gone_or_zero_count(new: &Pipeline, entry: &CounterEntry) -> bool {
+    let size = new
+        .counter(entry.counter_id)
+        .map_or(0, |counter| counter.size);
+    entry.data.unwrap_or_default() == CounterData::default() || is_beyond(entry.index, size)
+}
+
+fn is_gone_or_zero(new: &Pipeline, entry: &RegisterEntry) -> bool {
+    let Ok(register) = new.register(entry.register_id) else {
+        return true;
+    };
+    let zero = register.cell.to_proto(&mut std::iter::once(&vec![0]));
+    entry.data == zero || is_beyond(entry.index, register.size)
+}
+
+fn is_beyond(index: Option<p4runtime_proto::p4::v1::Index>, size: u64) -> bool {
+    let index = index.map_or(0, |index| index.index.unsigned_abs());
+    index >= size
+}

@@ -1,0 +1,574 @@
+//! "Batch Atomicity": batches that are done whole or not at all, and what is read after one is taken back.
+
+use dataplane::SwitchConfig;
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime_proto::p4::v1::table_action::Type as Runs;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::write_request::Atomicity;
+use p4runtime_proto::p4::v1::{
+    ActionProfileGroup, ActionProfileMember, CloneSessionEntry, CounterData, CounterEntry,
+    DigestEntry, Index, MeterConfig, MeterCounterData, MeterEntry, MulticastGroupEntry, P4Data,
+    PacketReplicationEngineEntry, RegisterEntry, TableEntry, Update, ValueSetEntry, ValueSetMember,
+    WriteRequest, digest_entry, p4_data,
+};
+use tonic::{Code, Status};
+
+use crate::every_entity::{
+    action, call, config, entry, exact, frame, id, kinds, marks, pass, start,
+};
+use crate::harness::{Controller, DEVICE_ID, Harness, details, patiently, update};
+
+async fn write(
+    controller: &mut Controller,
+    atomicity: Atomicity,
+    updates: Vec<Update>,
+) -> Result<(), Status> {
+    let request = WriteRequest {
+        device_id: DEVICE_ID,
+        election_id: controller.election_id,
+        updates,
+        atomicity: atomicity as i32,
+        ..Default::default()
+    };
+    patiently(controller.client.write(request)).await.map(drop)
+}
+
+/// The codes of a batch's updates.
+fn codes(status: &Status) -> Vec<Code> {
+    let errors = details(status);
+    errors
+        .iter()
+        .map(|error| Code::from(error.canonical_code))
+        .collect()
+}
+
+fn ordered(priority: i32, mark: u8) -> Kind {
+    Kind::TableEntry(TableEntry {
+        table_id: id("ordered"),
+        priority,
+        action: action(Runs::Action(call("mark", &[mark]))),
+        ..TableEntry::default()
+    })
+}
+
+/// One of `ordered`, by a key, so that entries of one priority differ.
+fn masked(key: u8, priority: i32, mark: u8) -> Kind {
+    use p4runtime_proto::p4::v1::field_match::{FieldMatchType, Ternary};
+    let Kind::TableEntry(mut entry) = ordered(priority, mark) else {
+        unreachable!("it is an entry")
+    };
+    entry.r#match = vec![p4runtime_proto::p4::v1::FieldMatch {
+        field_id: 1,
+        field_match_type: Some(FieldMatchType::Ternary(Ternary {
+            value: vec![key],
+            mask: vec![key],
+        })),
+    }];
+    Kind::TableEntry(entry)
+}
+
+pub fn limited(key: u8, cir: i64) -> Kind {
+    Kind::TableEntry(TableEntry {
+        meter_config: Some(MeterConfig {
+            cir,
+            cburst: 1_000,
+            pir: cir,
+            pburst: 1_000,
+            eburst: 0,
+        }),
+        idle_timeout_ns: 1_000_000_000,
+        metadata: vec![key],
+        ..entry("limited", key, Runs::Action(call("metered", &[])))
+    })
+}
+
+fn every_limited() -> Kind {
+    Kind::TableEntry(TableEntry {
+        table_id: id("limited"),
+        ..TableEntry::default()
+    })
+}
+
+fn member(member_id: u32, mark: u8) -> Kind {
+    Kind::ActionProfileMember(ActionProfileMember {
+        action_profile_id: id("spread"),
+        member_id,
+        action: Some(call("mark", &[mark])),
+    })
+}
+
+fn group(members: &[u32]) -> Kind {
+    use p4runtime_proto::p4::v1::action_profile_group::Member;
+    let members = members.iter().map(|member_id| Member {
+        member_id: *member_id,
+        weight: 1,
+        watch_kind: None,
+    });
+    Kind::ActionProfileGroup(ActionProfileGroup {
+        action_profile_id: id("spread"),
+        group_id: 1,
+        members: members.collect(),
+        max_size: 0,
+    })
+}
+
+fn by_group() -> Kind {
+    Kind::TableEntry(entry("many", 7, Runs::ActionProfileGroupId(1)))
+}
+
+fn by_member(key: u8, id: u32) -> Kind {
+    Kind::TableEntry(entry("many", key, Runs::ActionProfileMemberId(id)))
+}
+
+fn replication(of: Replication) -> Kind {
+    Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(of) })
+}
+
+fn multicast(metadata: u8) -> Kind {
+    replication(Replication::MulticastGroupEntry(MulticastGroupEntry {
+        multicast_group_id: 1,
+        replicas: Vec::new(),
+        metadata: vec![metadata],
+    }))
+}
+
+fn session(class_of_service: u32) -> Kind {
+    replication(Replication::CloneSessionEntry(CloneSessionEntry {
+        session_id: 1,
+        class_of_service,
+        ..CloneSessionEntry::default()
+    }))
+}
+
+fn counter(index: i64, packet_count: i64) -> Kind {
+    Kind::CounterEntry(CounterEntry {
+        counter_id: id("counts"),
+        index: Some(Index { index }),
+        data: Some(CounterData {
+            packet_count,
+            byte_count: 0,
+        }),
+    })
+}
+
+fn slot(index: Option<i64>, value: u8) -> Kind {
+    let data = Some(p4_data::Data::Bitstring(vec![value]));
+    Kind::RegisterEntry(RegisterEntry {
+        register_id: id("slots"),
+        index: index.map(|index| Index { index }),
+        data: Some(P4Data { data }),
+    })
+}
+
+fn rates(cir: i64) -> Kind {
+    Kind::MeterEntry(MeterEntry {
+        meter_id: id("rates"),
+        index: None,
+        config: Some(MeterConfig {
+            cir,
+            cburst: 2,
+            pir: cir,
+            pburst: 2,
+            eburst: 0,
+        }),
+        counter_data: None,
+    })
+}
+
+fn trunks(value: u8) -> Kind {
+    Kind::ValueSetEntry(ValueSetEntry {
+        value_set_id: id("trunks"),
+        members: vec![ValueSetMember {
+            r#match: vec![exact(1, &[value])],
+        }],
+    })
+}
+
+fn digest(max_list_size: i32) -> Kind {
+    Kind::DigestEntry(DigestEntry {
+        digest_id: id("seen_t"),
+        config: Some(digest_entry::Config {
+            max_list_size,
+            ..digest_entry::Config::default()
+        }),
+    })
+}
+
+fn default_of_ordered(mark: u8) -> Kind {
+    Kind::TableEntry(TableEntry {
+        table_id: id("ordered"),
+        is_default_action: true,
+        action: action(Runs::Action(call("mark", &[mark]))),
+        metadata: vec![mark],
+        ..TableEntry::default()
+    })
+}
+
+/// One of everything, in the order in which it can be made.
+pub fn everything() -> Vec<Update> {
+    let inserted = [
+        masked(1, 5, 1),
+        masked(2, 5, 2),
+        masked(3, 5, 3),
+        limited(1, 10),
+        limited(2, 10),
+        member(1, 11),
+        member(2, 22),
+        member(3, 33),
+        group(&[1, 3]),
+        by_group(),
+        by_member(8, 1),
+        multicast(1),
+        session(1),
+        digest(1),
+    ];
+    let modified = [
+        default_of_ordered(9),
+        counter(1, 5),
+        slot(None, 3),
+        rates(1),
+        trunks(1),
+    ];
+    let inserted = inserted.map(|entity| update(Type::Insert, entity));
+    let modified = modified.map(|entity| update(Type::Modify, entity));
+    inserted.into_iter().chain(modified).collect()
+}
+
+/// Changes to all of it, entries and members away and there again among them.
+fn changes() -> Vec<Update> {
+    let changes = [
+        (Type::Delete, masked(1, 5, 1)),
+        (Type::Modify, masked(2, 5, 7)),
+        (Type::Insert, masked(4, 5, 4)),
+        (Type::Delete, limited(2, 10)),
+        (Type::Modify, limited(1, 99)),
+        (Type::Insert, limited(3, 10)),
+        (Type::Delete, by_member(8, 1)),
+        (Type::Modify, group(&[2])),
+        (Type::Delete, member(1, 11)),
+        (Type::Delete, member(3, 33)),
+        (Type::Insert, member(4, 44)),
+        (Type::Modify, member(2, 55)),
+        (Type::Delete, by_group()),
+        (Type::Delete, group(&[])),
+        (Type::Modify, multicast(2)),
+        (Type::Delete, session(1)),
+        (Type::Modify, digest(2)),
+        (Type::Modify, default_of_ordered(8)),
+        (Type::Modify, counter(1, 6)),
+        (Type::Modify, slot(Some(2), 4)),
+        (Type::Modify, rates(2)),
+        (Type::Modify, trunks(2)),
+        (Type::Insert, masked(1, 5, 12)),
+    ];
+    changes.map(|(kind, entity)| update(kind, entity)).into()
+}
+
+/// Everything that can be read, with counts and times; `time_since_last_hit` among them.
+pub async fn state(controller: &mut Controller) -> Vec<Kind> {
+    let table = |alias: &str, is_default_action| {
+        let is_limited = alias == "limited";
+        Kind::TableEntry(TableEntry {
+            table_id: id(alias),
+            is_default_action,
+            meter_config: is_limited.then(MeterConfig::default),
+            meter_counter_data: is_limited.then(MeterCounterData::default),
+            counter_data: is_limited.then(CounterData::default),
+            time_since_last_hit: is_limited.then(Default::default),
+            ..TableEntry::default()
+        })
+    };
+    let meters = MeterEntry {
+        counter_data: Some(MeterCounterData::default()),
+        ..MeterEntry::default()
+    };
+    let requests = [
+        table("ordered", false),
+        table("ordered", true),
+        table("limited", false),
+        table("many", false),
+        Kind::ActionProfileMember(ActionProfileMember::default()),
+        Kind::ActionProfileGroup(ActionProfileGroup::default()),
+        Kind::CounterEntry(CounterEntry::default()),
+        Kind::RegisterEntry(RegisterEntry::default()),
+        Kind::MeterEntry(meters),
+        Kind::ValueSetEntry(ValueSetEntry::default()),
+        Kind::DigestEntry(DigestEntry::default()),
+        replication(Replication::MulticastGroupEntry(
+            MulticastGroupEntry::default(),
+        )),
+        replication(Replication::CloneSessionEntry(CloneSessionEntry::default())),
+    ];
+    let mut found = Vec::new();
+    for request in requests {
+        found.extend(controller.read(request).await.unwrap());
+    }
+    found
+}
+
+/// What packets leave behind, and where they go.
+fn traffic(harness: &Harness) -> Vec<crate::every_entity::Marks> {
+    let mut sent = Vec::new();
+    for dst in [1, 2, 3, 7, 8, 15] {
+        for src in [1, 2, 3] {
+            harness
+                .switch
+                .receive(0, &frame(dst, src, 0x800, kinds::METERED));
+            sent.extend(harness.switch.transmitted().iter().map(marks));
+        }
+    }
+    sent
+}
+
+// spec: atomicity.rollback
+#[tokio::test]
+async fn what_is_taken_back_is_as_if_it_had_never_been() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    primary.write(everything()).await.unwrap();
+    traffic(&harness);
+    harness.switch.advance(1_000_000);
+    let before = state(&mut primary).await;
+    let n_changes = changes().len();
+    // Refused at every place of the batch, by the switch.
+    for place in [1, 5, 10, 15, n_changes] {
+        let mut updates = changes();
+        updates.insert(place, update(Type::Delete, limited(0x77, 1)));
+        let status = write(&mut primary, Atomicity::RollbackOnError, updates).await;
+        let mut expected = vec![Code::Aborted; n_changes + 1];
+        expected[place] = Code::NotFound;
+        assert_eq!(codes(&status.unwrap_err()), expected);
+        assert_eq!(state(&mut primary).await, before, "refused at {place}");
+    }
+    // Where packets go, and what is in buckets: another switch that never saw a change says the same.
+    let twin = start().await;
+    let mut of_twin = twin.primary().await;
+    of_twin.write(everything()).await.unwrap();
+    traffic(&twin);
+    twin.switch.advance(1_000_000);
+    assert_eq!(traffic(&harness), traffic(&twin));
+    // The profile still knows who uses what, and gives free places as before.
+    let used = primary.write_one(Type::Delete, member(1, 11)).await;
+    assert_eq!(used.unwrap_err().0, Code::FailedPrecondition);
+    let done = write(&mut primary, Atomicity::RollbackOnError, changes()).await;
+    done.unwrap();
+    let once = write(&mut of_twin, Atomicity::ContinueOnError, changes()).await;
+    once.unwrap();
+    assert_eq!(state(&mut primary).await, state(&mut of_twin).await);
+    assert_eq!(traffic(&harness), traffic(&twin));
+}
+
+// spec: atomicity.errors
+#[tokio::test]
+async fn a_batch_with_an_update_that_makes_no_sense_is_not_begun() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let unknown = Kind::TableEntry(TableEntry {
+        table_id: 12,
+        ..TableEntry::default()
+    });
+    for atomicity in [Atomicity::RollbackOnError, Atomicity::DataplaneAtomic] {
+        let updates = vec![
+            update(Type::Insert, limited(1, 1)),
+            update(Type::Insert, unknown.clone()),
+            update(Type::Delete, limited(0x77, 1)),
+        ];
+        let status = write(&mut primary, atomicity, updates).await.unwrap_err();
+        assert_eq!(
+            codes(&status),
+            [Code::Aborted, Code::InvalidArgument, Code::Aborted]
+        );
+        assert!(
+            details(&status)[0].message.contains("update 2"),
+            "{status:?}"
+        );
+        assert_eq!(primary.read(every_limited()).await.unwrap(), []);
+    }
+    let request = WriteRequest {
+        device_id: DEVICE_ID,
+        election_id: primary.election_id,
+        atomicity: 9,
+        ..Default::default()
+    };
+    let refused = patiently(primary.client.write(request)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+}
+
+// spec: atomicity.dataplane
+#[tokio::test]
+async fn no_packet_sees_a_part_of_an_atomic_batch() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let entries = |mark| {
+        let of = |key: u8| update(Type::Modify, masked(1_u8 << key, i32::from(key), mark));
+        (1..=3_u8).map(of).collect::<Vec<_>>()
+    };
+    let inserts =
+        (1..=3_u8).map(|key| update(Type::Insert, masked(1_u8 << key, i32::from(key), 0)));
+    write(&mut primary, Atomicity::DataplaneAtomic, inserts.collect())
+        .await
+        .unwrap();
+    // The three entries always agree, whatever comes meanwhile: frames pass between two pieces of work.
+    let before = harness.switch.n_pieces();
+    write(&mut primary, Atomicity::DataplaneAtomic, entries(5))
+        .await
+        .unwrap();
+    assert_eq!(harness.switch.n_pieces() - before, 1);
+    for key in 1..=3_u8 {
+        let sent = pass(&harness, 0, &frame(1 << key, 0, 0x800, kinds::PLAIN));
+        assert_eq!(sent.chosen, 5);
+    }
+    let mut refused = entries(6);
+    refused.push(update(Type::Insert, masked(2, 1, 1)));
+    let status = write(&mut primary, Atomicity::DataplaneAtomic, refused).await;
+    assert_eq!(codes(&status.unwrap_err())[3], Code::AlreadyExists);
+    let sent = pass(&harness, 0, &frame(2, 0, 0x800, kinds::PLAIN));
+    assert_eq!(sent.chosen, 5);
+}
+
+// spec: atomicity.limits
+#[tokio::test]
+async fn what_frames_cannot_wait_for_is_refused_whole() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let many = || vec![update(Type::Modify, slot(Some(0), 1)); 8_193];
+    for atomicity in [Atomicity::RollbackOnError, Atomicity::DataplaneAtomic] {
+        let refused = write(&mut primary, atomicity, many()).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unimplemented);
+        assert!(refused.message().contains("8192"), "{refused:?}");
+    }
+    write(&mut primary, Atomicity::ContinueOnError, many())
+        .await
+        .unwrap();
+    let generator = crate::generators::a_generator();
+    let updates = vec![
+        update(Type::Modify, slot(Some(1), 9)),
+        update(Type::Insert, generator),
+    ];
+    let status = write(&mut primary, Atomicity::RollbackOnError, updates).await;
+    assert_eq!(
+        codes(&status.unwrap_err()),
+        [Code::Aborted, Code::Unimplemented]
+    );
+}
+
+/// A packet that waits between ingress and egress would have one pass before and one after.
+#[tokio::test]
+async fn while_packets_are_held_between_passes_no_batch_is_atomic_to_them() {
+    let limits = SwitchConfig {
+        egress_rate_pps: Some(1),
+        ..SwitchConfig::default()
+    };
+    let harness = Harness::without_pipeline(limits).await;
+    let mut primary = harness.primary().await;
+    let set = primary
+        .set_pipeline(Action::VerifyAndCommit, Some(config()))
+        .await;
+    set.unwrap();
+    for _ in 0..3 {
+        harness.switch.receive(0, &frame(7, 0, 0x800, kinds::PLAIN));
+    }
+    let insert = || vec![update(Type::Insert, limited(1, 1))];
+    let refused = write(&mut primary, Atomicity::DataplaneAtomic, insert()).await;
+    assert_eq!(refused.unwrap_err().code(), Code::Unimplemented);
+    assert_eq!(primary.read(every_limited()).await.unwrap(), []);
+    for _ in 0..4 {
+        harness.switch.advance(1_000_000_000);
+    }
+    write(&mut primary, Atomicity::DataplaneAtomic, insert())
+        .await
+        .unwrap();
+}
+
+/// A saved pipeline has the same promises, and its commit writes again what was not taken back.
+#[tokio::test]
+async fn a_saved_pipeline_takes_batches_back_too() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let saved = primary
+        .set_pipeline(Action::VerifyAndSave, Some(config()))
+        .await;
+    saved.unwrap();
+    let mut refused = everything();
+    refused.push(update(Type::Delete, limited(0x77, 1)));
+    let status = write(&mut primary, Atomicity::RollbackOnError, refused).await;
+    assert_eq!(*codes(&status.unwrap_err()).last().unwrap(), Code::NotFound);
+    let kept = write(
+        &mut primary,
+        Atomicity::RollbackOnError,
+        vec![update(Type::Insert, limited(1, 1))],
+    );
+    kept.await.unwrap();
+    primary.set_pipeline(Action::Commit, None).await.unwrap();
+    let found = state(&mut primary).await;
+    let entries = found
+        .iter()
+        .filter(|it| matches!(it, Kind::TableEntry(it) if !it.is_default_action));
+    assert_eq!(entries.count(), 1);
+}
+
+/// All workers come to the same, whoever of them is later.
+#[tokio::test]
+async fn several_workers_take_a_batch_back_alike() {
+    let harness = Harness::with_workers(3).await;
+    let mut primary = harness.primary().await;
+    let set = primary
+        .set_pipeline(Action::VerifyAndCommit, Some(config()))
+        .await;
+    set.unwrap();
+    let without_timeouts = |updates: Vec<Update>| -> Vec<Update> {
+        let mut updates = updates;
+        for update in &mut updates {
+            if let Some(Kind::TableEntry(entry)) = update.entity.as_mut().unwrap().entity.as_mut() {
+                entry.idle_timeout_ns = 0;
+            }
+        }
+        updates
+    };
+    primary.write(without_timeouts(everything())).await.unwrap();
+    let before = state(&mut primary).await;
+    let mut refused = without_timeouts(changes());
+    refused.push(update(Type::Insert, digest(3)));
+    for atomicity in [Atomicity::RollbackOnError, Atomicity::DataplaneAtomic] {
+        let status = write(&mut primary, atomicity, refused.clone())
+            .await
+            .unwrap_err();
+        assert_eq!(*codes(&status).last().unwrap(), Code::AlreadyExists);
+        assert_eq!(state(&mut primary).await, before);
+    }
+    write(
+        &mut primary,
+        Atomicity::DataplaneAtomic,
+        without_timeouts(changes()),
+    )
+    .await
+    .unwrap();
+}
+
+/// Given up by its caller, a batch is done whole all the same.
+#[tokio::test]
+async fn a_caller_that_gives_up_leaves_a_whole_batch() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    harness.switch.hold();
+    let request = WriteRequest {
+        device_id: DEVICE_ID,
+        election_id: primary.election_id,
+        updates: (1..=20)
+            .map(|key| update(Type::Insert, limited(key, 1)))
+            .collect(),
+        atomicity: Atomicity::DataplaneAtomic as i32,
+        ..Default::default()
+    };
+    let mut client = primary.client.clone();
+    let call = tokio::spawn(async move { client.write(request).await });
+    while harness.switch.n_held() == 0 {
+        tokio::task::yield_now().await;
+    }
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    harness.switch.release();
+    assert_eq!(primary.read(every_limited()).await.unwrap().len(), 20);
+}

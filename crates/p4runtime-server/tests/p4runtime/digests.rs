@@ -1,0 +1,287 @@
+//! "DigestEntry": how digests are told, lists and acknowledgements.
+
+use p4runtime_proto::p4::v1::digest_entry::Config;
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::p4_data::Data;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime_proto::p4::v1::stream_error::Details;
+use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
+use p4runtime_proto::p4::v1::stream_message_response::Update as ResponseUpdate;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{DigestEntry, DigestList, DigestListAck, P4Data, P4StructLike};
+use tonic::Code;
+
+use crate::every_entity::{config, frame, id, kinds, start};
+use crate::harness::{Controller, Harness};
+
+/// An hour, of which no test waits the end.
+const LONG_NS: i64 = 3_600_000_000_000;
+
+fn digest(name: &str, config: Option<Config>) -> Kind {
+    Kind::DigestEntry(DigestEntry {
+        digest_id: id(name),
+        config,
+    })
+}
+
+fn telling(max_timeout_ns: i64, max_list_size: i32, ack_timeout_ns: i64) -> Option<Config> {
+    Some(Config {
+        max_timeout_ns,
+        max_list_size,
+        ack_timeout_ns,
+    })
+}
+
+fn seen(harness: &Harness, src: u64) {
+    harness
+        .switch
+        .receive(2, &frame(7, src, 0x800, kinds::SEEN));
+    harness.switch.transmitted();
+}
+
+async fn list(controller: &mut Controller) -> DigestList {
+    match controller.next().await {
+        Ok(Some(ResponseUpdate::Digest(list))) => list,
+        other => panic!("expected a list of digests, got {other:?}"),
+    }
+}
+
+fn bits(value: &[u8]) -> P4Data {
+    P4Data {
+        data: Some(Data::Bitstring(value.into())),
+    }
+}
+
+/// A digest `seen_t` of the source, from port 2.
+fn seen_data(src: u8) -> P4Data {
+    let members = vec![bits(&[src]), bits(&[2]), bits(&[kinds::SEEN])];
+    P4Data {
+        data: Some(Data::Struct(P4StructLike { members })),
+    }
+}
+
+fn dropped(harness: &Harness, reason: &str) -> u64 {
+    let drops = harness.server.controller_drops();
+    drops.iter().find(|(name, _)| *name == reason).unwrap().1
+}
+
+// spec: digest.lists
+#[tokio::test]
+async fn digests_come_in_lists_of_distinct_ones_as_it_was_asked() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let entry = digest("seen_t", telling(LONG_NS, 2, 0));
+    primary
+        .write_one(Type::Insert, entry.clone())
+        .await
+        .unwrap();
+    assert_eq!(
+        primary.read(digest("seen_t", None)).await.unwrap(),
+        std::slice::from_ref(&entry)
+    );
+    let every = Kind::DigestEntry(DigestEntry::default());
+    assert_eq!(primary.read(every).await.unwrap(), [entry]);
+    for src in [1, 1, 2, 3, 4] {
+        seen(&harness, src);
+    }
+    let first = list(&mut primary).await;
+    assert_eq!(
+        (first.digest_id, &first.data[..]),
+        (id("seen_t"), &[seen_data(1), seen_data(2)][..])
+    );
+    assert!(first.timestamp > 0);
+    let second = list(&mut primary).await;
+    assert_eq!(second.data, [seen_data(3), seen_data(4)]);
+    assert!(second.list_id > first.list_id);
+
+    // One waits no longer than its time.
+    let soon = digest("seen_t", telling(1_000_000, 100, 0));
+    primary.write_one(Type::Modify, soon).await.unwrap();
+    seen(&harness, 5);
+    assert_eq!(list(&mut primary).await.data, [seen_data(5)]);
+    // Another digest of the program is another one's.
+    let noted = digest("noted_t", telling(0, 0, 0));
+    primary.write_one(Type::Insert, noted).await.unwrap();
+    harness.switch.receive(2, &frame(7, 1, 0x800, kinds::NOTED));
+    let noted = list(&mut primary).await;
+    assert_eq!(noted.digest_id, id("noted_t"));
+}
+
+// spec: digest.acknowledgements
+#[tokio::test]
+async fn what_is_not_acknowledged_is_not_told_again() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let entry = digest("seen_t", telling(0, 1, LONG_NS));
+    primary.write_one(Type::Insert, entry).await.unwrap();
+    seen(&harness, 1);
+    let first = list(&mut primary).await;
+    seen(&harness, 1);
+    seen(&harness, 2);
+    assert_eq!(list(&mut primary).await.data, [seen_data(2)]);
+    let ack = |digest_id, list_id| RequestUpdate::DigestAck(DigestListAck { digest_id, list_id });
+    primary.send(ack(id("seen_t"), first.list_id));
+    // An error behind it on the stream says that it was read.
+    primary.send(ack(12, first.list_id));
+    match primary.next().await {
+        Ok(Some(ResponseUpdate::Error(error))) => {
+            assert_eq!(error.canonical_code, Code::InvalidArgument as i32);
+            assert!(matches!(error.details, Some(Details::DigestListAck(_))));
+        }
+        other => panic!("expected an error, got {other:?}"),
+    }
+    seen(&harness, 1);
+    assert_eq!(list(&mut primary).await.data, [seen_data(1)]);
+
+    // Another primary knows nothing of what was told before it, and only it may acknowledge.
+    let (mut second, _) = harness.controller(9).await;
+    assert_eq!(
+        primary.arbitration().await.status.unwrap().code,
+        Code::AlreadyExists as i32
+    );
+    seen(&harness, 1);
+    let again = list(&mut second).await;
+    assert_eq!(again.data, [seen_data(1)]);
+    primary.send(ack(id("seen_t"), again.list_id));
+    match primary.next().await {
+        Ok(Some(ResponseUpdate::Error(error))) => {
+            assert_eq!(error.canonical_code, Code::PermissionDenied as i32);
+        }
+        other => panic!("expected an error, got {other:?}"),
+    }
+}
+
+// spec: digest.errors
+#[tokio::test]
+async fn wrong_configurations_are_refused() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let good = || telling(0, 0, 0);
+    for (kind, entity, code) in [
+        (Type::Modify, digest("seen_t", good()), Code::NotFound),
+        (Type::Delete, digest("seen_t", None), Code::NotFound),
+        (
+            Type::Insert,
+            digest("seen_t", telling(-1, 0, 0)),
+            Code::InvalidArgument,
+        ),
+        (
+            Type::Insert,
+            digest("seen_t", telling(0, -1, 0)),
+            Code::InvalidArgument,
+        ),
+        (
+            Type::Insert,
+            digest("seen_t", telling(0, 0, -1)),
+            Code::InvalidArgument,
+        ),
+        (Type::Insert, digest("one", good()), Code::InvalidArgument),
+    ] {
+        let refused = primary.write_one(kind, entity.clone()).await.unwrap_err();
+        assert_eq!(refused.0, code, "{entity:?}: {}", refused.1);
+    }
+    primary
+        .write_one(Type::Insert, digest("seen_t", good()))
+        .await
+        .unwrap();
+    let twice = primary
+        .write_one(Type::Insert, digest("seen_t", good()))
+        .await;
+    assert_eq!(twice.unwrap_err().0, Code::AlreadyExists);
+    assert_eq!(
+        primary.read_error(digest("one", None)).await,
+        Code::InvalidArgument
+    );
+}
+
+// spec: digest.disabled
+#[tokio::test]
+async fn of_what_nobody_wants_to_be_told_nothing_is_told() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    seen(&harness, 1);
+    let entry = digest("seen_t", telling(0, 1, 0));
+    primary
+        .write_one(Type::Insert, entry.clone())
+        .await
+        .unwrap();
+    seen(&harness, 2);
+    assert_eq!(list(&mut primary).await.data, [seen_data(2)]);
+    assert_eq!(dropped(&harness, "digest_not_wanted"), 1);
+    primary
+        .write_one(Type::Delete, digest("seen_t", None))
+        .await
+        .unwrap();
+    assert_eq!(primary.read(digest("seen_t", None)).await.unwrap(), []);
+    seen(&harness, 3);
+    primary.write_one(Type::Insert, entry).await.unwrap();
+    seen(&harness, 4);
+    assert_eq!(list(&mut primary).await.data, [seen_data(4)]);
+    assert_eq!(dropped(&harness, "digest_not_wanted"), 2);
+}
+
+/// Configuration and digests that wait belong to the pipeline.
+#[tokio::test]
+async fn another_pipeline_begins_without_digests() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let entry = digest("seen_t", telling(LONG_NS, 2, 0));
+    primary
+        .write_one(Type::Insert, entry.clone())
+        .await
+        .unwrap();
+    seen(&harness, 1);
+    let set = primary
+        .set_pipeline(Action::VerifyAndCommit, Some(config()))
+        .await;
+    set.unwrap();
+    assert_eq!(primary.read(digest("seen_t", None)).await.unwrap(), []);
+    primary.write_one(Type::Insert, entry).await.unwrap();
+    for src in [2, 3] {
+        seen(&harness, src);
+    }
+    assert_eq!(list(&mut primary).await.data, [seen_data(2), seen_data(3)]);
+}
+
+/// It is counted, and the next primary is told of what comes after it.
+#[tokio::test]
+async fn without_a_primary_a_digest_is_lost() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let entry = digest("seen_t", telling(0, 1, 0));
+    primary.write_one(Type::Insert, entry).await.unwrap();
+    drop(primary);
+    let mut next = harness.stranger().await;
+    next.arbitrate(None);
+    while next.arbitration().await.status.unwrap().code != Code::NotFound as i32 {}
+    seen(&harness, 1);
+    next.arbitrate(Some(1));
+    assert_eq!(
+        next.arbitration().await.status.unwrap().code,
+        Code::Ok as i32
+    );
+    seen(&harness, 2);
+    let told = list(&mut next).await;
+    if told.data == [seen_data(1)] {
+        // It was told after the arbitration: the notice is on another thread's way.
+        assert_eq!(list(&mut next).await.data, [seen_data(2)]);
+    } else {
+        assert_eq!(told.data, [seen_data(2)]);
+        assert_eq!(dropped(&harness, "digest_no_primary"), 1);
+    }
+}
+
+/// One whose values are all 0 may be left out, as finsy does.
+#[tokio::test]
+async fn a_configuration_may_be_left_out() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let entry = digest("seen_t", None);
+    primary
+        .write_one(Type::Insert, entry.clone())
+        .await
+        .unwrap();
+    assert_eq!(primary.read(entry.clone()).await.unwrap(), [entry]);
+    seen(&harness, 1);
+    assert_eq!(list(&mut primary).await.data, [seen_data(1)]);
+}

@@ -1,0 +1,406 @@
+//! "MeterEntry & DirectMeterEntry": rates of every type, what was counted by colour, in entries too.
+
+use p4runtime_proto::p4::config::v1::meter_spec::Type as MeterType;
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::table_action::Type as Runs;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{
+    CounterData, DirectMeterEntry, Index, MeterConfig, MeterCounterData, MeterEntry, TableEntry,
+};
+use tonic::Code;
+
+use crate::every_entity::{call, entry, frame, id, kinds, p4info, pass, start, start_with};
+use crate::harness::Harness;
+
+const GREEN: u8 = 0;
+const YELLOW: u8 = 1;
+const RED: u8 = 2;
+
+/// Two packets green, two more yellow; no more for a long time.
+const RATES: MeterConfig = MeterConfig {
+    cir: 1,
+    cburst: 2,
+    pir: 1,
+    pburst: 4,
+    eburst: 0,
+};
+
+fn meter(index: Option<i64>, config: Option<MeterConfig>) -> MeterEntry {
+    MeterEntry {
+        meter_id: id("rates"),
+        index: index.map(|index| Index { index }),
+        config,
+        counter_data: None,
+    }
+}
+
+fn of(entry: MeterEntry) -> Kind {
+    Kind::MeterEntry(entry)
+}
+
+fn count(packets: i64, byte_count: i64) -> Option<CounterData> {
+    Some(CounterData {
+        packet_count: packets,
+        byte_count,
+    })
+}
+
+/// The colours of frames that come in at a port, whose cell of `rates` measures them.
+fn colors(harness: &Harness, port: u16, n_frames: usize) -> Vec<u8> {
+    let metered = frame(7, 0, 0x800, kinds::METERED);
+    let colors = (0..n_frames).map(|_| pass(harness, port, &metered).color);
+    colors.collect()
+}
+
+fn limited(config: Option<MeterConfig>) -> TableEntry {
+    TableEntry {
+        meter_config: config,
+        ..entry("limited", 9, Runs::Action(call("metered", &[])))
+    }
+}
+
+fn direct(of: TableEntry, config: Option<MeterConfig>) -> DirectMeterEntry {
+    let table_entry = TableEntry {
+        table_id: of.table_id,
+        r#match: of.r#match,
+        ..TableEntry::default()
+    };
+    DirectMeterEntry {
+        table_entry: Some(table_entry),
+        config,
+        counter_data: None,
+    }
+}
+
+/// The colour of a frame that hits the entry of `limited`.
+fn direct_color(harness: &Harness) -> u8 {
+    pass(harness, 0, &frame(7, 9, 0x800, kinds::PLAIN)).color
+}
+
+// spec: meter.indexed
+#[tokio::test]
+async fn a_meter_s_cell_is_written_read_and_marks_packets() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    assert_eq!(colors(&harness, 2, 6), [GREEN; 6]);
+    let cell = of(meter(Some(2), Some(RATES)));
+    primary.write_one(Type::Modify, cell.clone()).await.unwrap();
+    let marked = colors(&harness, 2, 6);
+    assert_eq!(marked, [GREEN, GREEN, YELLOW, YELLOW, RED, RED]);
+    assert_eq!(colors(&harness, 1, 3), [GREEN; 3]);
+    let read = primary.read(of(meter(Some(2), None))).await;
+    assert_eq!(read.unwrap(), [cell]);
+    let all = primary.read(of(meter(None, None))).await.unwrap();
+    assert_eq!(all.len(), 8);
+    assert_eq!(all[1], of(meter(Some(1), None)));
+    let every = primary.read(of(MeterEntry::default())).await.unwrap();
+    assert_eq!(every, all);
+
+    // Without rates it is green again; without an index, all of them.
+    let green = of(meter(Some(2), None));
+    primary.write_one(Type::Modify, green).await.unwrap();
+    assert_eq!(colors(&harness, 2, 6), [GREEN; 6]);
+    let everywhere = of(meter(None, Some(RATES)));
+    primary.write_one(Type::Modify, everywhere).await.unwrap();
+    for port in 0..3 {
+        assert_eq!(colors(&harness, port, 5)[4], RED);
+    }
+}
+
+// spec: meter.errors
+#[tokio::test]
+async fn wrong_meters_are_refused() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let with = |change: fn(&mut MeterConfig)| {
+        let mut config = RATES;
+        change(&mut config);
+        of(meter(Some(0), Some(config)))
+    };
+    let counts = |green| {
+        let mut entry = meter(Some(0), None);
+        entry.counter_data = Some(MeterCounterData {
+            green,
+            ..MeterCounterData::default()
+        });
+        of(entry)
+    };
+    for (kind, entity, code) in [
+        (
+            Type::Insert,
+            of(meter(Some(0), Some(RATES))),
+            Code::InvalidArgument,
+        ),
+        (
+            Type::Delete,
+            of(meter(Some(0), None)),
+            Code::InvalidArgument,
+        ),
+        (
+            Type::Modify,
+            of(meter(Some(-1), None)),
+            Code::InvalidArgument,
+        ),
+        (Type::Modify, of(meter(Some(8), None)), Code::OutOfRange),
+        (
+            Type::Modify,
+            with(|config| config.cir = -1),
+            Code::InvalidArgument,
+        ),
+        (
+            Type::Modify,
+            with(|config| config.pir = 0),
+            Code::InvalidArgument,
+        ),
+        (
+            Type::Modify,
+            with(|config| config.eburst = 1),
+            Code::InvalidArgument,
+        ),
+        (Type::Modify, counts(count(1, 0)), Code::InvalidArgument),
+        (
+            Type::Modify,
+            of(MeterEntry::default()),
+            Code::InvalidArgument,
+        ),
+    ] {
+        let refused = primary.write_one(kind, entity.clone()).await.unwrap_err();
+        assert_eq!(refused.0, code, "{entity:?}: {}", refused.1);
+    }
+    assert_eq!(
+        primary.read_error(of(meter(Some(8), None))).await,
+        Code::OutOfRange
+    );
+    let every_at = MeterEntry {
+        meter_id: 0,
+        ..meter(Some(0), None)
+    };
+    assert_eq!(
+        primary.read_error(of(every_at)).await,
+        Code::InvalidArgument
+    );
+}
+
+/// The program with all its meters of a type.
+async fn start_with_meters_of(kind: MeterType) -> Harness {
+    let mut p4info = p4info();
+    for meter in &mut p4info.meters {
+        meter.spec.as_mut().unwrap().r#type = kind as i32;
+    }
+    for meter in &mut p4info.direct_meters {
+        meter.spec.as_mut().unwrap().r#type = kind as i32;
+    }
+    start_with(p4info).await
+}
+
+// spec: meter.single-rate-three-color
+#[tokio::test]
+async fn a_meter_of_one_rate_and_three_colours_has_an_excess_burst() {
+    let harness = start_with_meters_of(MeterType::SingleRateThreeColor).await;
+    let mut primary = harness.primary().await;
+    let config = MeterConfig {
+        pburst: RATES.cburst,
+        eburst: 1,
+        ..RATES
+    };
+    let cell = of(meter(Some(1), Some(config)));
+    primary.write_one(Type::Modify, cell.clone()).await.unwrap();
+    assert_eq!(colors(&harness, 1, 5), [GREEN, GREEN, YELLOW, RED, RED]);
+    let read = primary.read(of(meter(Some(1), None))).await;
+    assert_eq!(read.unwrap(), [cell]);
+    let two_rates = of(meter(Some(1), Some(RATES)));
+    let refused = primary.write_one(Type::Modify, two_rates).await;
+    assert_eq!(refused.unwrap_err().0, Code::InvalidArgument);
+}
+
+// spec: meter.single-rate-two-color
+#[tokio::test]
+async fn a_meter_of_one_rate_and_two_colours_is_never_yellow() {
+    let harness = start_with_meters_of(MeterType::SingleRateTwoColor).await;
+    let mut primary = harness.primary().await;
+    let config = MeterConfig {
+        pburst: RATES.cburst,
+        ..RATES
+    };
+    let cell = of(meter(Some(1), Some(config)));
+    primary.write_one(Type::Modify, cell).await.unwrap();
+    assert_eq!(colors(&harness, 1, 4), [GREEN, GREEN, RED, RED]);
+    let excess = MeterConfig {
+        eburst: 1,
+        ..config
+    };
+    let refused = primary
+        .write_one(Type::Modify, of(meter(Some(1), Some(excess))))
+        .await;
+    assert_eq!(refused.unwrap_err().0, Code::InvalidArgument);
+}
+
+// spec: meter.counter-data
+#[tokio::test]
+async fn what_a_meter_has_marked_is_counted_by_colour_and_reset() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let cell = meter(Some(1), Some(RATES));
+    primary.write_one(Type::Modify, of(cell)).await.unwrap();
+    colors(&harness, 1, 5);
+    let asked = MeterEntry {
+        counter_data: Some(MeterCounterData::default()),
+        ..meter(Some(1), None)
+    };
+    let length = i64::try_from(frame(7, 0, 0x800, 0).len()).unwrap();
+    let counted = MeterEntry {
+        counter_data: Some(MeterCounterData {
+            green: count(2, 2 * length),
+            yellow: count(2, 2 * length),
+            red: count(1, length),
+        }),
+        ..cell
+    };
+    let read = primary.read(of(asked)).await.unwrap();
+    assert_eq!(read, [of(counted)]);
+    // Rates alone leave the counts, zeros reset them.
+    primary.write_one(Type::Modify, of(cell)).await.unwrap();
+    colors(&harness, 1, 1);
+    let reset = MeterEntry {
+        counter_data: Some(MeterCounterData::default()),
+        ..cell
+    };
+    let Kind::MeterEntry(read) = &primary.read(of(asked)).await.unwrap()[0] else {
+        panic!("expected a meter")
+    };
+    let green = read.counter_data.unwrap().green;
+    assert_eq!(green, count(3, 3 * length));
+    primary.write_one(Type::Modify, of(reset)).await.unwrap();
+    let zero = MeterEntry {
+        counter_data: Some(MeterCounterData {
+            green: count(0, 0),
+            yellow: count(0, 0),
+            red: count(0, 0),
+        }),
+        ..cell
+    };
+    assert_eq!(primary.read(of(asked)).await.unwrap(), [of(zero)]);
+}
+
+// spec: meter.direct
+#[tokio::test]
+async fn a_direct_meter_is_written_and_read_by_itself() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let entry = limited(None);
+    let missing = Kind::DirectMeterEntry(direct(entry.clone(), None));
+    let refused = primary.write_one(Type::Modify, missing.clone()).await;
+    assert_eq!(refused.unwrap_err().0, Code::NotFound);
+    assert_eq!(primary.read_error(missing).await, Code::NotFound);
+    primary
+        .write_one(Type::Insert, Kind::TableEntry(entry.clone()))
+        .await
+        .unwrap();
+    assert_eq!(direct_color(&harness), GREEN);
+    // It measures bytes, and a frame has more than four of them.
+    let written = direct(entry.clone(), Some(RATES));
+    let written_of = Kind::DirectMeterEntry(written.clone());
+    primary
+        .write_one(Type::Modify, written_of.clone())
+        .await
+        .unwrap();
+    assert_eq!(direct_color(&harness), RED);
+    let read = primary
+        .read(Kind::DirectMeterEntry(direct(entry.clone(), None)))
+        .await;
+    assert_eq!(read.unwrap(), std::slice::from_ref(&written_of));
+    let all = primary
+        .read(Kind::DirectMeterEntry(DirectMeterEntry::default()))
+        .await;
+    assert_eq!(all.unwrap(), std::slice::from_ref(&written_of));
+    let asked = DirectMeterEntry {
+        counter_data: Some(MeterCounterData::default()),
+        ..direct(entry.clone(), None)
+    };
+    let read = primary.read(Kind::DirectMeterEntry(asked)).await.unwrap();
+    let Kind::DirectMeterEntry(read) = &read[0] else {
+        panic!("expected a direct meter")
+    };
+    let counted = read.counter_data.unwrap();
+    let packets = [counted.green, counted.yellow, counted.red];
+    assert_eq!(packets.map(|count| count.unwrap().packet_count), [1, 0, 1]);
+    for kind in [Type::Insert, Type::Delete] {
+        let refused = primary.write_one(kind, written_of.clone()).await;
+        assert_eq!(refused.unwrap_err().0, Code::InvalidArgument);
+    }
+    let green = Kind::DirectMeterEntry(direct(entry, None));
+    primary.write_one(Type::Modify, green).await.unwrap();
+    assert_eq!(direct_color(&harness), GREEN);
+    let unmetered = direct(
+        crate::every_entity::entry("one", 7, Runs::ActionProfileMemberId(1)),
+        None,
+    );
+    let refused = primary.read_error(Kind::DirectMeterEntry(unmetered)).await;
+    assert_eq!(refused, Code::InvalidArgument);
+}
+
+// spec: table-entry.direct-meter
+#[tokio::test]
+async fn an_entry_has_its_meter_and_what_it_has_counted() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    let insert = limited(Some(RATES));
+    primary
+        .write_one(Type::Insert, Kind::TableEntry(insert.clone()))
+        .await
+        .unwrap();
+    assert_eq!(direct_color(&harness), RED);
+    let request = |with_config: bool, with_counts: bool| {
+        Kind::TableEntry(TableEntry {
+            table_id: id("limited"),
+            meter_config: with_config.then(MeterConfig::default),
+            meter_counter_data: with_counts.then(MeterCounterData::default),
+            ..TableEntry::default()
+        })
+    };
+    let read = primary.read(request(true, false)).await.unwrap();
+    assert_eq!(read, [Kind::TableEntry(insert.clone())]);
+    let read = primary.read(request(false, false)).await.unwrap();
+    assert_eq!(read, [Kind::TableEntry(limited(None))]);
+    let counts = |packets, bytes| {
+        let (green, yellow) = (count(0, 0), count(0, 0));
+        let red = count(packets, bytes);
+        Kind::TableEntry(TableEntry {
+            meter_counter_data: Some(MeterCounterData { green, yellow, red }),
+            ..limited(None)
+        })
+    };
+    let read = primary.read(request(false, true)).await.unwrap();
+    assert_eq!(read, [counts(1, 64)]);
+    // A Modify without rates makes it green, one with zeros resets the counts.
+    let reset = TableEntry {
+        meter_counter_data: Some(MeterCounterData::default()),
+        ..limited(Some(RATES))
+    };
+    primary
+        .write_one(Type::Modify, Kind::TableEntry(reset))
+        .await
+        .unwrap();
+    let read = primary.read(request(false, true)).await.unwrap();
+    assert_eq!(read, [counts(0, 0)]);
+    primary
+        .write_one(Type::Modify, Kind::TableEntry(limited(None)))
+        .await
+        .unwrap();
+    assert_eq!(direct_color(&harness), GREEN);
+    let read = primary.read(request(true, false)).await.unwrap();
+    assert_eq!(read, [Kind::TableEntry(limited(None))]);
+    let wrong = TableEntry {
+        meter_counter_data: Some(MeterCounterData {
+            red: count(1, 1),
+            ..MeterCounterData::default()
+        }),
+        ..limited(None)
+    };
+    for kind in [Type::Insert, Type::Modify] {
+        let refused = primary
+            .write_one(kind, Kind::TableEntry(wrong.clone()))
+            .await;
+        assert_eq!(refused.unwrap_err().0, Code::InvalidArgument);
+    }
+}

@@ -1,0 +1,110 @@
+//! "SetForwardingPipelineConfig RPC": `RECONCILE_AND_COMMIT`.
+
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, forwarding_pipeline_config::Cookie};
+use tonic::Code;
+
+use crate::atomicity::{everything, state};
+use crate::every_entity::{config, config_of, frame, id, kinds, p4info, pass, start};
+use crate::harness;
+
+// spec: set-pipeline.reconcile
+#[tokio::test]
+async fn the_state_goes_over_to_another_pipeline() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    primary.write(everything()).await.unwrap();
+    pass(&harness, 0, &frame(9, 1, 0x800, kinds::PLAIN));
+    let mut before = state(&mut primary).await;
+    // The same program under another cookie, with the same ids.
+    let next = ForwardingPipelineConfig {
+        cookie: Some(Cookie { cookie: 7 }),
+        ..config()
+    };
+    primary
+        .set_pipeline(Action::ReconcileAndCommit, Some(next))
+        .await
+        .unwrap();
+    let mut after = state(&mut primary).await;
+    // Counters of meters and times of hits begin anew.
+    for entity in before.iter_mut().chain(&mut after) {
+        match entity {
+            Kind::TableEntry(entry) => {
+                entry.meter_counter_data = None;
+                entry.time_since_last_hit = None;
+            }
+            Kind::MeterEntry(entry) => entry.counter_data = None,
+            _ => {}
+        }
+    }
+    assert_eq!(after, before);
+    assert_eq!(
+        pass(&harness, 0, &frame(2, 1, 0x800, kinds::PLAIN)).chosen,
+        2
+    );
+}
+
+// spec: set-pipeline.reconcile-refused
+#[tokio::test]
+async fn a_pipeline_that_cannot_have_the_state_changes_nothing() {
+    let harness = start().await;
+    let mut primary = harness.primary().await;
+    primary.write(everything()).await.unwrap();
+    let before = state(&mut primary).await;
+    let mut without_table = p4info();
+    without_table.tables.retain(|table| {
+        let preamble = table.preamble.as_ref().unwrap();
+        preamble.id != id("limited")
+    });
+    let refused = primary
+        .set_pipeline(
+            Action::ReconcileAndCommit,
+            Some(config_of(without_table.clone())),
+        )
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(
+        refused.message().contains("cannot be preserved"),
+        "{refused:?}"
+    );
+    let none = primary.set_pipeline(Action::ReconcileAndCommit, None).await;
+    assert_eq!(none.unwrap_err().code(), Code::InvalidArgument);
+    let other = primary
+        .set_pipeline(Action::ReconcileAndCommit, Some(harness::config()))
+        .await;
+    assert_eq!(other.unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(state(&mut primary).await, before);
+
+    // Without entries in what is gone, it can.
+    for key in [1, 2] {
+        let entry = crate::atomicity::limited(key, 10);
+        primary.write_one(Type::Delete, entry).await.unwrap();
+    }
+    let set = primary
+        .set_pipeline(Action::ReconcileAndCommit, Some(config_of(without_table)))
+        .await;
+    set.unwrap();
+    assert_eq!(
+        pass(&harness, 0, &frame(2, 1, 0x800, kinds::PLAIN)).chosen,
+        2
+    );
+}
+
+/// Without a pipeline there is nothing to preserve; who is not primary changes nothing.
+#[tokio::test]
+async fn it_begins_where_there_is_none_and_only_for_the_primary() {
+    let harness = harness::Harness::without_pipeline(Default::default()).await;
+    let mut primary = harness.primary().await;
+    let set = primary
+        .set_pipeline(Action::ReconcileAndCommit, Some(config()))
+        .await;
+    set.unwrap();
+    let (mut backup, _) = harness.controller(0).await;
+    let set = backup
+        .set_pipeline(Action::ReconcileAndCommit, Some(config()))
+        .await;
+    assert_eq!(set.unwrap_err().code(), Code::PermissionDenied);
+}

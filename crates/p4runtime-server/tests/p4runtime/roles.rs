@@ -1,0 +1,485 @@
+//! "Role Config": primaries of several roles, each with its part of the pipeline.
+
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
+use p4runtime_proto::p4::v1::stream_message_response::Update as ResponseUpdate;
+use p4runtime_proto::p4::v1::table_action::Type as Runs;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{
+    DigestEntry, Entity, MasterArbitrationUpdate, MulticastGroupEntry, PacketMetadata, PacketOut,
+    PacketReplicationEngineEntry, ReadRequest, RegisterEntry, Role,
+    SetForwardingPipelineConfigRequest, TableEntry, Uint128, Update, WriteRequest, digest_entry,
+    packet_replication_engine_entry,
+};
+use prost::Message;
+use prost_types::Any;
+use tonic::{Code, Status};
+
+use crate::every_entity::{call, config, entry, frame, id, kinds, start};
+use crate::harness::{Controller, DEVICE_ID, Harness, details, patiently, status_of, update};
+
+/// `stratum.P4RoleConfig`, as a controller writes it.
+#[derive(Clone, PartialEq, Message)]
+struct RoleConfig {
+    #[prost(uint32, repeated, tag = "1")]
+    exclusive: Vec<u32>,
+    #[prost(uint32, repeated, tag = "2")]
+    shared: Vec<u32>,
+    #[prost(message, optional, tag = "3")]
+    filter: Option<Filter>,
+    #[prost(bool, tag = "4")]
+    receives_packet_ins: bool,
+    #[prost(bool, tag = "5")]
+    can_push_pipeline: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Filter {
+    #[prost(uint32, tag = "1")]
+    metadata_id: u32,
+    #[prost(bytes = "vec", tag = "2")]
+    value: Vec<u8>,
+}
+
+fn role(name: &str, config: Option<&RoleConfig>) -> Role {
+    Role {
+        name: name.into(),
+        config: config.map(|config| Any {
+            type_url: "type.googleapis.com/stratum.P4RoleConfig".into(),
+            value: config.encode_to_vec(),
+        }),
+        ..Role::default()
+    }
+}
+
+/// A controller of a role.
+struct Member {
+    controller: Controller,
+    role: String,
+}
+
+impl Member {
+    /// One that has sent its role and election id; what it was told.
+    async fn join(
+        harness: &Harness,
+        of: Role,
+        election_id: Uint128,
+    ) -> (Self, MasterArbitrationUpdate) {
+        let mut controller = harness.stranger().await;
+        controller.election_id = Some(election_id);
+        let member = of.name.clone();
+        controller.send(arbitration(of, election_id));
+        let told = controller.arbitration().await;
+        let role = member;
+        (Self { controller, role }, told)
+    }
+
+    /// One that is primary.
+    async fn primary(harness: &Harness, of: Role) -> Self {
+        let (member, told) = Self::join(harness, of, low(1)).await;
+        assert_eq!(status_of(&told), Code::Ok as i32);
+        member
+    }
+
+    async fn write(&mut self, updates: Vec<Update>) -> Result<(), Status> {
+        let request = WriteRequest {
+            device_id: DEVICE_ID,
+            role: self.role.clone(),
+            election_id: self.controller.election_id,
+            updates,
+            ..Default::default()
+        };
+        patiently(self.controller.client.write(request))
+            .await
+            .map(drop)
+    }
+
+    async fn write_one(&mut self, kind: Type, entity: Kind) -> Result<(), Code> {
+        let written = self.write(vec![update(kind, entity)]).await;
+        written.map_err(|status| Code::from(details(&status)[0].canonical_code))
+    }
+
+    async fn set_pipeline(&mut self) -> Result<(), Status> {
+        let request = SetForwardingPipelineConfigRequest {
+            device_id: DEVICE_ID,
+            role: self.role.clone(),
+            election_id: self.controller.election_id,
+            action: Action::VerifyAndCommit as i32,
+            config: Some(config()),
+            ..Default::default()
+        };
+        let set = self
+            .controller
+            .client
+            .set_forwarding_pipeline_config(request);
+        patiently(set).await.map(drop)
+    }
+
+    async fn read(&mut self, entity: Kind) -> Result<Vec<Kind>, Status> {
+        let request = ReadRequest {
+            device_id: DEVICE_ID,
+            role: self.role.clone(),
+            entities: vec![Entity {
+                entity: Some(entity),
+            }],
+        };
+        let stream = patiently(self.controller.client.read(request)).await?;
+        let mut stream = stream.into_inner();
+        let mut found = Vec::new();
+        while let Some(response) = patiently(stream.message()).await? {
+            found.extend(response.entities.into_iter().filter_map(|e| e.entity));
+        }
+        Ok(found)
+    }
+}
+
+fn low(low: u64) -> Uint128 {
+    Uint128 { high: 0, low }
+}
+
+fn arbitration(role: Role, election_id: Uint128) -> RequestUpdate {
+    RequestUpdate::Arbitration(MasterArbitrationUpdate {
+        device_id: DEVICE_ID,
+        role: Some(role),
+        election_id: Some(election_id),
+        ..Default::default()
+    })
+}
+
+fn limited(key: u8) -> Kind {
+    Kind::TableEntry(entry("limited", key, Runs::Action(call("metered", &[]))))
+}
+
+fn ordered(priority: i32) -> Kind {
+    Kind::TableEntry(TableEntry {
+        priority,
+        table_id: id("ordered"),
+        action: crate::every_entity::action(Runs::Action(call("mark", &[1]))),
+        ..TableEntry::default()
+    })
+}
+
+fn every_entry() -> Kind {
+    Kind::TableEntry(TableEntry::default())
+}
+
+// spec: arbitration.roles
+#[tokio::test]
+async fn each_role_has_a_primary_of_its_own_with_election_ids_of_its_own() {
+    let harness = start().await;
+    let _default = harness.primary().await;
+    let (meters, told) = Member::join(&harness, role("meters", None), low(1)).await;
+    assert_eq!(status_of(&told), Code::Ok as i32);
+    assert_eq!(told.role.unwrap().name, "meters");
+    assert_eq!(told.election_id, Some(low(1)));
+    // Election ids have 128 bits.
+    let high = Uint128 { high: 1, low: 0 };
+    let (mut second, told) = Member::join(&harness, role("meters", None), high).await;
+    assert_eq!(status_of(&told), Code::Ok as i32);
+    let mut meters = meters;
+    let told = meters.controller.arbitration().await;
+    assert_eq!(
+        (status_of(&told), told.election_id),
+        (Code::AlreadyExists as i32, Some(high))
+    );
+    let denied = meters.write(vec![update(Type::Insert, limited(1))]).await;
+    assert_eq!(denied.unwrap_err().code(), Code::PermissionDenied);
+    second.write_one(Type::Insert, limited(1)).await.unwrap();
+    // The role of a stream stays, and an election id is one controller's of a role.
+    second
+        .controller
+        .send(arbitration(role("routing", None), high));
+    assert_eq!(
+        second.controller.ended().await.code(),
+        Code::FailedPrecondition
+    );
+    let told = meters.controller.arbitration().await;
+    assert_eq!(status_of(&told), Code::NotFound as i32);
+    let mut twin = harness.stranger().await;
+    twin.send(arbitration(role("meters", None), low(1)));
+    assert_eq!(twin.ended().await.code(), Code::InvalidArgument);
+}
+
+// spec: arbitration.unknown-role
+#[tokio::test]
+async fn a_role_that_nobody_has_is_not_found() {
+    let harness = start().await;
+    let mut primary = Member {
+        controller: harness.primary().await,
+        role: "nobody".into(),
+    };
+    let write = primary.write(vec![update(Type::Insert, limited(1))]).await;
+    assert_eq!(write.unwrap_err().code(), Code::NotFound);
+    assert_eq!(
+        primary.set_pipeline().await.unwrap_err().code(),
+        Code::NotFound
+    );
+    assert_eq!(
+        primary.read(every_entry()).await.unwrap_err().code(),
+        Code::NotFound
+    );
+}
+
+// spec: role-config.annotation
+#[tokio::test]
+async fn without_a_config_a_role_has_what_no_annotation_gives_to_another() {
+    let harness = start().await;
+    let mut meters = Member::primary(&harness, role("meters", None)).await;
+    let mut routing = Member::primary(&harness, role("routing", None)).await;
+    meters.write_one(Type::Insert, limited(1)).await.unwrap();
+    assert_eq!(
+        routing.write_one(Type::Insert, limited(2)).await,
+        Err(Code::PermissionDenied)
+    );
+    routing.write_one(Type::Insert, ordered(1)).await.unwrap();
+    meters.write_one(Type::Insert, ordered(2)).await.unwrap();
+    let member = Kind::ActionProfileMember(p4runtime_proto::p4::v1::ActionProfileMember {
+        action_profile_id: id("bounded"),
+        member_id: 1,
+        action: Some(call("mark", &[1])),
+    });
+    // The profile is its table's.
+    assert_eq!(
+        meters.write_one(Type::Insert, member.clone()).await,
+        Err(Code::PermissionDenied)
+    );
+    routing.write_one(Type::Insert, member).await.unwrap();
+
+    // A Read with a role finds what it has; one without, everything.
+    assert_eq!(meters.read(every_entry()).await.unwrap().len(), 3);
+    assert_eq!(
+        routing.read(every_entry()).await.unwrap(),
+        [ordered(1), ordered(2)]
+    );
+    assert_eq!(routing.read(limited(1)).await.unwrap(), []);
+    meters.role.clear();
+    assert_eq!(meters.read(every_entry()).await.unwrap().len(), 5);
+    // One that never came and that the program names has its part too.
+    let mut primary = Member {
+        controller: harness.primary().await,
+        role: String::new(),
+    };
+    primary.write_one(Type::Delete, limited(1)).await.unwrap();
+}
+
+// spec: role-config.config
+#[tokio::test]
+async fn a_config_lists_what_a_role_has() {
+    let harness = start().await;
+    let ours = RoleConfig {
+        exclusive: vec![id("ordered")],
+        shared: vec![id("counts")],
+        ..RoleConfig::default()
+    };
+    let mut mine = Member::primary(&harness, role("mine", Some(&ours))).await;
+    mine.write_one(Type::Insert, ordered(1)).await.unwrap();
+    assert_eq!(
+        mine.write_one(Type::Insert, limited(1)).await,
+        Err(Code::PermissionDenied)
+    );
+    let slots = Kind::RegisterEntry(RegisterEntry {
+        register_id: id("slots"),
+        ..RegisterEntry::default()
+    });
+    assert_eq!(mine.read(slots).await.unwrap(), []);
+    // What has no id is for all.
+    let group = Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry {
+        r#type: Some(packet_replication_engine_entry::Type::MulticastGroupEntry(
+            MulticastGroupEntry {
+                multicast_group_id: 1,
+                ..MulticastGroupEntry::default()
+            },
+        )),
+    });
+    mine.write_one(Type::Insert, group).await.unwrap();
+    let mut other = Member::primary(&harness, role("other", None)).await;
+    assert_eq!(
+        other.write_one(Type::Insert, ordered(2)).await,
+        Err(Code::PermissionDenied)
+    );
+    let mut default = Member::primary(&harness, Role::default()).await;
+    default.write_one(Type::Insert, ordered(2)).await.unwrap();
+    assert_eq!(
+        mine.set_pipeline().await.unwrap_err().code(),
+        Code::PermissionDenied
+    );
+    other.set_pipeline().await.unwrap();
+
+    // A backup is told the primary's config, and of another one by whoever takes its place.
+    let (mut backup, told) = Member::join(&harness, role("mine", None), low(0)).await;
+    assert_eq!(told.role.unwrap().config, role("mine", Some(&ours)).config);
+    let wider = RoleConfig {
+        shared: vec![id("limited")],
+        can_push_pipeline: true,
+        ..ours
+    };
+    let next = Member::join(&harness, role("mine", Some(&wider)), low(2)).await;
+    let mut next = next.0;
+    let told = backup.controller.arbitration().await;
+    assert_eq!(told.role.unwrap().config, role("mine", Some(&wider)).config);
+    next.set_pipeline().await.unwrap();
+    next.write_one(Type::Insert, limited(3)).await.unwrap();
+}
+
+// spec: role-config.errors
+#[tokio::test]
+async fn wrong_role_configs_end_the_stream() {
+    let harness = start().await;
+    let ours = RoleConfig {
+        exclusive: vec![id("ordered")],
+        ..RoleConfig::default()
+    };
+    let _mine = Member::primary(&harness, role("mine", Some(&ours))).await;
+    let other_type = Role {
+        config: Some(Any {
+            type_url: "type.googleapis.com/google.protobuf.Struct".into(),
+            value: Vec::new(),
+        }),
+        ..role("yours", None)
+    };
+    let malformed = Role {
+        config: Some(Any {
+            type_url: "type.googleapis.com/stratum.P4RoleConfig".into(),
+            value: vec![0xff],
+        }),
+        ..role("yours", None)
+    };
+    for wrong in [
+        role("yours", Some(&ours)),
+        role("", Some(&ours)),
+        other_type,
+        malformed,
+    ] {
+        let mut stranger = harness.stranger().await;
+        stranger.send(arbitration(wrong.clone(), low(1)));
+        assert_eq!(
+            stranger.ended().await.code(),
+            Code::InvalidArgument,
+            "{wrong:?}"
+        );
+    }
+}
+
+async fn expect_packet_in(member: &mut Member) {
+    match member.controller.next().await {
+        Ok(Some(ResponseUpdate::Packet(_))) => {}
+        other => panic!("expected a packet, got {other:?}"),
+    }
+}
+
+// spec: role-config.packets
+#[tokio::test]
+async fn packets_go_to_the_roles_that_take_them_and_come_from_them() {
+    let harness = start().await;
+    let quiet = RoleConfig::default();
+    let filtered = RoleConfig {
+        receives_packet_ins: true,
+        filter: Some(Filter {
+            metadata_id: 1,
+            value: vec![2],
+        }),
+        ..RoleConfig::default()
+    };
+    let mut quiet = Member::primary(&harness, role("quiet", Some(&quiet))).await;
+    let mut filtered = Member::primary(&harness, role("filtered", Some(&filtered))).await;
+    let mut default = Member::primary(&harness, Role::default()).await;
+    let to_cpu = frame(7, 0, 0x800, kinds::TO_CPU);
+    harness.switch.receive(1, &to_cpu);
+    harness.switch.receive(2, &to_cpu);
+    expect_packet_in(&mut default).await;
+    expect_packet_in(&mut default).await;
+    match filtered.controller.next().await {
+        Ok(Some(ResponseUpdate::Packet(packet))) => assert_eq!(packet.metadata[0].value, [2]),
+        other => panic!("expected the packet of port 2, got {other:?}"),
+    }
+    let packet = PacketOut {
+        payload: frame(7, 0, 0x800, kinds::PLAIN),
+        metadata: [(1, 3), (2, 0)]
+            .map(|(metadata_id, value)| PacketMetadata {
+                metadata_id,
+                value: vec![value],
+            })
+            .into(),
+    };
+    quiet.controller.send(RequestUpdate::Packet(packet.clone()));
+    match quiet.controller.next().await {
+        Ok(Some(ResponseUpdate::Error(error))) => {
+            assert_eq!(error.canonical_code, Code::PermissionDenied as i32);
+        }
+        other => panic!("expected an error, got {other:?}"),
+    }
+    assert_eq!(harness.switch.transmitted().len(), 0);
+    filtered.controller.send(RequestUpdate::Packet(packet));
+    // A Read comes after it, since work is in order.
+    filtered
+        .controller
+        .send(RequestUpdate::Packet(PacketOut::default()));
+    match filtered.controller.next().await {
+        Ok(Some(ResponseUpdate::Error(_))) => {}
+        other => panic!("expected an error, got {other:?}"),
+    }
+    default.read(every_entry()).await.unwrap();
+    assert_eq!(harness.switch.transmitted().len(), 1);
+}
+
+// spec: role-config.notifications
+#[tokio::test]
+async fn digests_go_to_the_roles_that_have_them() {
+    let harness = start().await;
+    let config = RoleConfig {
+        exclusive: vec![id("seen_t")],
+        ..RoleConfig::default()
+    };
+    let mut learner = Member::primary(&harness, role("learner", Some(&config))).await;
+    let mut other = Member::primary(&harness, role("other", None)).await;
+    let digest = |name: &str| {
+        Kind::DigestEntry(DigestEntry {
+            digest_id: id(name),
+            config: Some(digest_entry::Config::default()),
+        })
+    };
+    assert_eq!(
+        other.write_one(Type::Insert, digest("seen_t")).await,
+        Err(Code::PermissionDenied)
+    );
+    learner
+        .write_one(Type::Insert, digest("seen_t"))
+        .await
+        .unwrap();
+    other
+        .write_one(Type::Insert, digest("noted_t"))
+        .await
+        .unwrap();
+    harness.switch.receive(1, &frame(7, 1, 0x800, kinds::SEEN));
+    harness.switch.receive(1, &frame(7, 1, 0x800, kinds::NOTED));
+    for (member, name) in [(&mut learner, "seen_t"), (&mut other, "noted_t")] {
+        match member.controller.next().await {
+            Ok(Some(ResponseUpdate::Digest(list))) => assert_eq!(list.digest_id, id(name)),
+            other => panic!("expected a list of digests, got {other:?}"),
+        }
+    }
+}
+
+/// A write that waits for its turn is not carried out when its role has lost what it writes.
+#[tokio::test]
+async fn a_role_that_loses_an_object_meanwhile_does_not_write_it() {
+    let harness = start().await;
+    let mut other = Member::primary(&harness, role("other", None)).await;
+    other.write_one(Type::Insert, ordered(1)).await.unwrap();
+    let config = RoleConfig {
+        exclusive: vec![id("ordered")],
+        ..RoleConfig::default()
+    };
+    let mut mine = Member::primary(&harness, role("mine", Some(&config))).await;
+    assert_eq!(
+        other.write_one(Type::Insert, ordered(2)).await,
+        Err(Code::PermissionDenied)
+    );
+    mine.write_one(Type::Delete, ordered(1)).await.unwrap();
+    // With the config gone, the role's exclusive objects are everybody's.
+    mine.controller
+        .send(arbitration(role("mine", None), low(1)));
+    mine.controller.arbitration().await;
+    other.write_one(Type::Insert, ordered(2)).await.unwrap();
+}
