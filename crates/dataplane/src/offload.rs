@@ -140,13 +140,14 @@ impl<'a> Written<'a> {
 
     /// A clone session.
     pub fn clone_session(&self, id: u32) -> Option<CloneSession> {
-        let mut from = self.traffic.sessions.from(id);
+        let mut from = self.traffic.sessions.with_groups(&self.traffic.groups, id);
         from.next().filter(|session| session.id == id)
     }
 
     /// The ids of all clone sessions.
     pub fn clone_sessions(&self) -> impl Iterator<Item = u32> {
-        self.traffic.sessions.from(0).map(|session| session.id)
+        let sessions = self.traffic.sessions.from(0);
+        sessions.map(|session| session.id)
     }
 
     /// The rates of a cell of a meter; none is green.

@@ -5,7 +5,7 @@
 
 mod array;
 mod coverage;
-mod device_config;
+pub(crate) mod device_config;
 mod packet_header;
 mod table;
 mod translation;
