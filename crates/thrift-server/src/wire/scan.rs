@@ -50,13 +50,15 @@ impl Scan {
     pub fn length(&mut self, bytes: &[u8]) -> Result<Option<usize>, WireError> {
         while let Some(pending) = self.pending.pop() {
             let before = self.at;
-            let step = self.step(bytes, pending)?;
-            if self.at > CALL_BYTES_MAX {
-                return Err(WireError::TooLong(CALL_BYTES_MAX));
-            }
-            if step.is_none() {
+            let is_whole = self.step(bytes, pending)?.is_some();
+            if !is_whole {
                 self.at = before;
                 self.pending.push(pending);
+            }
+            if self.least_length() > CALL_BYTES_MAX {
+                return Err(WireError::TooLong(CALL_BYTES_MAX));
+            }
+            if !is_whole {
                 return Ok(None);
             }
         }
