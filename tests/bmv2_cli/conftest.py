@@ -1,4 +1,4 @@
-"""A switch of each test's own, with the program that has one of everything, and BMv2's command line beside it."""
+"""A switch of each test's own, whose program has one of everything, and BMv2's command line."""
 
 import os
 import re

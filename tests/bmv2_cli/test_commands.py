@@ -1,14 +1,11 @@
 """Every command of BMv2's command line, against the switch."""
 
-import inspect
 import json
 import os
 import re
 from pathlib import Path
 
 import bm_cli
-import pytest
-
 from conftest import Switch
 
 HERE = Path(__file__).parent
@@ -17,7 +14,7 @@ EXPECTED = HERE / "expected.txt"
 
 # Times and what the test's switch was given by the kernel.
 CHANGING = [
-    (re.compile(r"^(RuntimeCmd: )[0-9]{4,}$", re.MULTILINE), r"\1<microseconds>"),
+    (re.compile(r"(RuntimeCmd: )[0-9]{4,}$", re.MULTILINE), r"\1<microseconds>"),
     (re.compile(r"^(thrift_port +: )[0-9]+$", re.MULTILINE), r"\1<port>"),
     (re.compile(r"udp:127\.0\.0\.1:[0-9]+"), "udp:127.0.0.1:<port>"),
     (re.compile(r"^Life: [0-9]+ms since hit", re.MULTILINE), "Life: <time>ms since hit"),
@@ -56,19 +53,8 @@ def test_no_command_is_left_out() -> None:
     assert len(known) > 80
 
 
-@pytest.mark.parametrize("n_entries", [3_000])
-def test_a_long_command_file_is_taken_whole(
-    switch: Switch, tmp_path: Path, n_entries: int
-) -> None:
-    add = "register_write wide 1 {}\nregister_read wide 1\n"
-    lines = "".join(add.format(number) for number in range(n_entries // 2))
+def test_a_command_file_of_3000_lines_is_taken_whole(switch: Switch, tmp_path: Path) -> None:
+    pair = "register_write wide 1 {}\nregister_read wide 1\n"
+    lines = "".join(pair.format(number) for number in range(1_500))
     found = re.findall(r"wide\[1\]= ([0-9]+)", switch.cli(lines, tmp_path))
-    assert found == [str(number) for number in range(n_entries // 2)]
-
-
-def test_names_of_calls_are_those_of_the_client() -> None:
-    """The client's package is what the switch is checked with: it has the services whole."""
-    from bm_runtime.standard import Standard
-
-    calls = [name for name, _ in inspect.getmembers(Standard.Iface) if name.startswith("bm_")]
-    assert len(calls) > 60
+    assert found == [str(number) for number in range(1_500)]

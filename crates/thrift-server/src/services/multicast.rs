@@ -395,11 +395,12 @@ async fn associate(site: &Arc<Site>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (group, handle) = (args.i32(2)?, args.i32(3)?);
     in_turn(site, move |mut call| async move {
+        call.multicast.node(handle)?;
+        let id = call.expect_group(group).await?;
         if let Some(found) = call.group_of(handle).await? {
             let message = format!("the node {handle} is in the multicast group {found}");
             return refuse(MulticastCode::Error, message);
         }
-        let id = call.expect_group(group).await?;
         call.multicast.node(handle)?.group = Some(id);
         call.multicast.groups.entry(id).or_default().push(handle);
         call.write(&[id]).await

@@ -203,6 +203,7 @@ async fn every_mistake_has_bmv2_s_code() {
         ("bm_mc_mgrp_create", ids(&[0]), INVALID_GROUP),
         ("bm_mc_mgrp_create", ids(&[70_000]), INVALID_GROUP),
         ("bm_mc_node_associate", ids(&[9, 1]), INVALID_GROUP_HANDLE),
+        ("bm_mc_node_associate", ids(&[9, 0]), INVALID_GROUP_HANDLE),
         ("bm_mc_node_associate", ids(&[7, 5]), INVALID_NODE_HANDLE),
         ("bm_mc_node_associate", ids(&[8, 0]), ERROR),
         // Port 1 would have two copies with one replication id.
