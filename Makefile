@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup packages toolchain build checked compat python-aom demo thesis bench test lint lint-rust lint-python test-generated test-rust test-rust-documented test-rust-a-to-f test-rust-others test-e2e test-alone test-finsy clean
+.PHONY: help setup packages toolchain build checked compat python-aom demo thesis bench test lint lint-rust lint-python test-generated test-rust test-rust-documented test-rust-a-to-f test-rust-others test-e2e test-alone test-finsy test-bmv2-cli clean
 # make's own job server is not cargo's.
 unexport MAKEFLAGS MFLAGS
 
@@ -35,7 +35,7 @@ FINSY_TESTS := REPRISE_MEMORY_SWITCH=target/checked/release/examples/memory_swit
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: packages toolchain .venv/stamp .venv-finsy/stamp ## Debian packages, Python environments
+setup: packages toolchain .venv/stamp .venv-finsy/stamp .venv-bmv2-cli/stamp ## Debian packages, Python environments
 
 # Packages of the lab's options are for CI: elsewhere their tests say what they lack.
 packages:
@@ -54,6 +54,12 @@ toolchain:
 	@echo "setup: .venv-finsy gets a P4Runtime client of others ($<)"
 	@$(PYTHON) -m venv --clear .venv-finsy
 	@$(PART) "Python packages of the foreign client" .venv-finsy/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+.venv-bmv2-cli/stamp: tests/bmv2_cli/requirements.txt | packages
+	@echo "setup: .venv-bmv2-cli gets BMv2's Thrift client ($<)"
+	@$(PYTHON) -m venv --clear .venv-bmv2-cli
+	@$(PART) "Python packages of BMv2's client" .venv-bmv2-cli/bin/python $(PIP_INSTALL) -r $<
 	@touch $@
 
 # dataplane-jit and the example, for with them third-party crates have the features that tests need.
@@ -87,7 +93,7 @@ bench: packages .venv/stamp build ## the switch beside its peers, engine by engi
 	@scripts/install-packages openvswitch || echo "bench: without Open vSwitch"
 	scripts/as-root ./reprise-lab run bench $(BENCH)
 
-test: setup lint test-generated test-rust test-e2e test-finsy test-alone ## every test, and lint
+test: setup lint test-generated test-rust test-e2e test-finsy test-bmv2-cli test-alone ## every test, and lint
 
 lint: lint-rust lint-python ## formatting and lints of Rust, P4 and Python
 
@@ -129,8 +135,11 @@ test-finsy: packages .venv/stamp .venv-finsy/stamp build checked ## P4Runtime, b
 	$(PART) "foreign client, switch in memory" env $(FINSY_TESTS)
 	$(PART) "foreign client, reprise-switch" $(IN_NAMESPACES) .venv/bin/python -m lab.beside_switch -- env $(FINSY_TESTS)
 
+test-bmv2-cli: packages .venv-bmv2-cli/stamp build ## Thrift, by BMv2's own client
+	$(PART) "BMv2's client" .venv-bmv2-cli/bin/python -m pytest -p no:cacheprovider tests/bmv2_cli
+
 clean: ## all that was built, set up and measured
 	rm -rf python/aom/build python/aom/aom.egg-info python/aom/aom/aom.h python/aom/aom/libaom_c.so
-	rm -rf target compat .venv .venv-finsy results
+	rm -rf target compat .venv .venv-finsy .venv-bmv2-cli results
 	find lab tests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf .pytest_cache .mypy_cache .ruff_cache

@@ -53,6 +53,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "p4runtime-server",
         &["bmv2-json", "control", "dataplane", "p4runtime-proto"],
     ),
+    ("thrift-server", &["control", "dataplane"]),
     ("conference", &["p4runtime-proto"]),
     (
         "reprise-switch",
@@ -65,6 +66,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "p4runtime-proto",
             "p4runtime-server",
             "packet-io",
+            "thrift-server",
         ],
     ),
     ("stf", &["dataplane", "p4-compiler"]),

@@ -110,7 +110,7 @@ impl Device {
     ) -> Result<Checked, Error> {
         expect_one_for_all(&program, self.n_workers(), self.registers)?;
         let view: View = Arc::new(view);
-        Ok(Checked { program, view })
+        Ok(Checked::new(program, view))
     }
 
     /// Waits for a turn, in which nobody else reads, writes or sets a pipeline, and carries out a call in

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use dataplane::{
     ActionProfileId, CloneSession, ControlError, ControlErrorKind, CounterId, CounterValue,
-    CrcParameters, GeneratorChange, GeneratorConfig, MatchField, MeterConfig, MeterId,
+    CrcParameters, GeneratorChange, GeneratorConfig, MatchField, MeterConfig, MeterId, Mirror,
     MulticastGroup, ProfileGroup, ProfileMember, RegisterId, Switch, TableAction, TableEntry,
     TableId, ValueSetId,
 };
@@ -32,6 +32,8 @@ pub enum Operation {
     ModifyEntry(EntryKey, EntryChange),
     /// As [`Switch::delete_entry`].
     DeleteEntry(EntryKey),
+    /// As [`Switch::forget_handles`].
+    ForgetHandles(TableId),
     /// As [`Switch::set_default_action`]; the note goes where the program's own action comes back.
     SetDefaultAction {
         /// Of which table.
@@ -77,6 +79,8 @@ pub enum Operation {
     ModifyCloneSession(CloneSession, Note),
     /// As [`Switch::delete_clone_session`].
     DeleteCloneSession(u32),
+    /// As [`Switch::mirror`].
+    Mirror(u32, Mirror),
     /// As [`Switch::insert_generator`].
     InsertGenerator {
         /// From 1.
@@ -172,6 +176,7 @@ impl Operation {
         let what = match self {
             _ if self.is_of_generator() => "packet generators go on with time",
             Self::SetCrcParameters(..) => "what a CRC was cannot be read",
+            Self::ForgetHandles(_) => "handles that began anew cannot be told",
             _ => return Ok(()),
         };
         let message = format!("no batch that is done whole or not at all can have it: {what}");
@@ -192,6 +197,7 @@ impl Operation {
             Self::InsertEntry { table, entry, .. } => site.insert_entry(*table, entry),
             Self::ModifyEntry(key, change) => site.modify_entry(key, change),
             Self::DeleteEntry(of) => switch.delete_entry(of.table, &of.key, of.priority),
+            Self::ForgetHandles(table) => switch.forget_handles(*table),
             Self::SetDefaultAction { table, action, .. } => {
                 switch.set_default_action(*table, action.clone())
             }
@@ -220,6 +226,7 @@ impl Operation {
             Self::InsertCloneSession(session, _) => switch.insert_clone_session(session.clone()),
             Self::ModifyCloneSession(session, _) => switch.modify_clone_session(session.clone()),
             Self::DeleteCloneSession(id) => switch.delete_clone_session(*id),
+            Self::Mirror(id, mirror) => switch.mirror(*id, *mirror),
             Self::InsertGenerator { id, config, runs } => {
                 switch.insert_generator(*id, config.clone(), *runs)
             }
@@ -260,7 +267,9 @@ impl Operation {
             Self::InsertCloneSession(session, note) | Self::ModifyCloneSession(session, note) => {
                 notes.set_session(session.id, note.clone());
             }
-            Self::DeleteCloneSession(id) => notes.set_session(*id, Note::default()),
+            Self::DeleteCloneSession(id) | Self::Mirror(id, _) => {
+                notes.set_session(*id, Note::default());
+            }
             _ => {}
         }
     }

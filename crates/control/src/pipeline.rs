@@ -26,6 +26,25 @@ pub(crate) type View = Arc<dyn Any + Send + Sync>;
 pub struct Checked {
     pub(crate) program: Program,
     pub(crate) view: View,
+    config: Arc<[u8]>,
+}
+
+impl Checked {
+    pub(crate) fn new(program: Program, view: View) -> Self {
+        let config = Arc::default();
+        Self {
+            program,
+            view,
+            config,
+        }
+    }
+
+    /// With the text that the program was read from, for protocols that hand it out again.
+    #[must_use]
+    pub fn with_config(self, config: impl Into<Arc<[u8]>>) -> Self {
+        let config = config.into();
+        Self { config, ..self }
+    }
 }
 
 impl Checked {
@@ -98,6 +117,16 @@ impl Pipeline {
         self.generation
     }
 
+    /// The text that the program was read from; empty where whoever set it did not say.
+    pub fn config(&self) -> &Arc<[u8]> {
+        &self.checked.config
+    }
+
+    /// What it was made of: for whoever sets it once more, without what was written to it.
+    pub fn checked(&self) -> &Checked {
+        &self.checked
+    }
+
     /// What a protocol knows of it, if it was set by that one.
     pub fn view<V: Any + Send + Sync>(&self) -> Option<Arc<V>> {
         Arc::clone(&self.checked.view).downcast().ok()
@@ -130,10 +159,6 @@ impl Pipeline {
             shadow: Some(Mutex::new(Shadow { switch, written })),
             ..Self::new(checked, generation)
         }
-    }
-
-    pub(crate) fn checked(&self) -> &Checked {
-        &self.checked
     }
 
     /// Where a worker carries out updates. The first worker's notes are kept, which are read; the

@@ -49,9 +49,12 @@ impl Undo {
             Operation::DeleteMulticastGroup(id) => self.multicast_group(*id, site),
             Operation::InsertCloneSession(session, _)
             | Operation::ModifyCloneSession(session, _) => self.clone_session(session.id, site),
-            Operation::DeleteCloneSession(id) => self.clone_session(*id, site),
+            Operation::DeleteCloneSession(id) | Operation::Mirror(id, _) => {
+                self.clone_session(*id, site);
+            }
             // Refused in such a batch.
             Operation::SetCrcParameters(..)
+            | Operation::ForgetHandles(_)
             | Operation::InsertGenerator { .. }
             | Operation::ModifyGenerator(..)
             | Operation::DeleteGenerator(_) => {}
@@ -176,13 +179,16 @@ impl Undo {
     fn clone_session(&mut self, id: u32, site: &Site<'_>) {
         let found = site.switch.clone_sessions_from(id, 1).into_iter().next();
         let was = found.filter(|session| session.id == id);
+        // Its replicas are those of its group as well, which it goes to as the group is then.
+        let mirrored = site.switch.mirrored(id).filter(|to| to.group.is_some());
         let note = site.notes.session(id);
         self.push(move |site| {
             site.notes.set_session(id, note);
             let is_there = site.switch.delete_clone_session(id);
-            match was {
-                Some(was) => site.switch.insert_clone_session(was),
-                None => is_there.or(Ok(())),
+            match (was, mirrored) {
+                (_, Some(mirror)) => site.switch.mirror(id, mirror),
+                (Some(was), None) => site.switch.insert_clone_session(was),
+                (None, None) => is_there.or(Ok(())),
             }
         });
     }

@@ -21,9 +21,9 @@ pub use externs::payload::{PayloadBatch, PayloadCopy, PayloadExtern};
 pub use interpreter::parts as interpret;
 pub use model::{
     ActionCall, ActionId, ActionProfileId, CloneSession, ControlError, ControlErrorKind, CounterId,
-    CounterValue, CrcParameters, Digest, DropReason, GeneratorChange, GeneratorConfig,
+    CounterValue, CrcParameters, Digest, DropReason, EntryHandle, GeneratorChange, GeneratorConfig,
     GeneratorCounters, GeneratorState, GeneratorStatus, IdleTimeout, MatchField, MeterConfig,
-    MeterCounts, MeterId, MulticastGroup, Nanos, OwnedTransmit, Pace, PortCounters, PortId,
+    MeterCounts, MeterId, Mirror, MulticastGroup, Nanos, OwnedTransmit, Pace, PortCounters, PortId,
     ProfileGroup, ProfileMember, RegisterId, Replica, ShardedMap, Stream, SwitchConfig,
     SwitchCounters, TableAction, TableCounters, TableEntry, TableId, Transmit, Transmitted,
     ValueSetId, WeightedCall, limits,
@@ -37,3 +37,4 @@ pub use program::{
 pub use switch::{DrainToken, EntrySnapshot, MeterSnapshot, ProfileSnapshot, Switch};
 pub use trace::{TraceEvent, TraceKind, TraceRenderer, TraceSink};
 pub use traffic_manager::latency::{Latencies, LatencyReport, LatencySummary, RecentMaxima};
+pub use traffic_manager::queue::Queues;

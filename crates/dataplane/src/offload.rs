@@ -140,7 +140,7 @@ impl<'a> Written<'a> {
 
     /// A clone session.
     pub fn clone_session(&self, id: u32) -> Option<CloneSession> {
-        let mut from = self.traffic.sessions.from(id);
+        let mut from = self.traffic.sessions.with_groups(&self.traffic.groups, id);
         let session = from.next()?.into_session();
         (session.id == id).then_some(session)
     }

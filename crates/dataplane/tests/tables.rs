@@ -85,6 +85,46 @@ fn an_exact_entry_is_hit_by_its_value_only() {
     assert_eq!(switch.entries(table)[0].key[0], MatchField::Exact(vec![7]));
 }
 
+/// The values in a table's one key field, with the handles of their entries.
+fn handles(switch: &Switch, table: TableId) -> Vec<(u32, u8)> {
+    let all = switch.entries_with_handles_in(table, 0..usize::MAX);
+    let of = |(handle, entry): (dataplane::EntryHandle, TableEntry)| match &entry.key[..] {
+        [MatchField::Exact(value)] => (handle.0, value[0]),
+        other => panic!("{other:?}"),
+    };
+    all.into_iter().map(of).collect()
+}
+
+#[test]
+fn a_handle_is_the_lowest_free_place_and_how_often_it_was_used() {
+    let mut switch = matcher(&[("exact", "pkt.kind")]).switch(SwitchConfig::default());
+    let table = switch.program().unwrap().table("t").unwrap();
+    let key = |value: u8| vec![MatchField::Exact(vec![value])];
+    for value in 0..4 {
+        insert(&mut switch, key(value), 0, value);
+    }
+    for value in [3, 1, 2] {
+        switch.delete_entry(table, &key(value), 0).unwrap();
+    }
+    for value in [7, 8] {
+        insert(&mut switch, key(value), 0, value);
+    }
+    let expected = [(0, 0), (0x0100_0001, 7), (0x0100_0002, 8)];
+    assert_eq!(handles(&switch, table), expected);
+    let handle = switch.entry_handle(table, &key(8), 0).unwrap();
+    assert_eq!((handle.0, handle.place()), (0x0100_0002, 2));
+    assert_eq!(switch.entry_handle(table, &key(1), 0), None);
+    // Handles do not begin anew while there are some.
+    switch.forget_handles(table).unwrap();
+    assert_eq!(handles(&switch, table), expected);
+    for value in [0, 7, 8] {
+        switch.delete_entry(table, &key(value), 0).unwrap();
+    }
+    switch.forget_handles(table).unwrap();
+    insert(&mut switch, key(5), 0, 5);
+    assert_eq!(handles(&switch, table), [(0, 5)]);
+}
+
 #[test]
 fn the_longest_prefix_wins() {
     let key = [("lpm", "pkt.value"), ("exact", "pkt.kind")];

@@ -2,9 +2,9 @@
 
 use dataplane::{
     ActionCall, ActionProfileId, CloneSession, ControlError, CounterId, CounterValue,
-    CrcParameters, KeyField, MatchField, MatchKind, MeterConfig, MeterId, MulticastGroup, PortId,
-    ProfileGroup, ProfileMember, Program, RegisterId, Replica, Switch, TableAction, TableEntry,
-    TableId, TableInfo, ValueSetId, WeightedCall,
+    CrcParameters, KeyField, MatchField, MatchKind, MeterConfig, MeterId, Mirror, MulticastGroup,
+    PortId, ProfileGroup, ProfileMember, Program, Queues, RegisterId, Replica, Switch, TableAction,
+    TableEntry, TableId, TableInfo, ValueSetId, WeightedCall,
 };
 use fastrand::Rng;
 
@@ -14,6 +14,9 @@ pub const PORTS: u16 = 8;
 const COPY_IDS: [u32; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 100];
 /// Arrays are written near their beginning, where the corpus reads.
 const CELLS: u64 = 16;
+
+/// Packets that wait in an output queue at most, as long as no call says otherwise: few, so that some are full.
+const QUEUE_DEPTH: usize = 24;
 
 /// A call of a control plane.
 #[derive(Debug, Clone)]
@@ -40,6 +43,9 @@ pub enum Write {
     InsertSession(CloneSession),
     ModifySession(CloneSession),
     DeleteSession(u32),
+    Mirror(u32, Mirror),
+    QueueDepth(Queues, usize),
+    QueueRate(Queues, Option<u64>),
     Crc(String, CrcParameters),
 }
 
@@ -75,6 +81,9 @@ impl Write {
             Write::InsertSession(session) => switch.insert_clone_session(session),
             Write::ModifySession(session) => switch.modify_clone_session(session),
             Write::DeleteSession(id) => switch.delete_clone_session(id),
+            Write::Mirror(id, mirror) => switch.mirror(id, mirror),
+            Write::QueueDepth(queues, depth) => switch.set_egress_queue_depth(queues, depth),
+            Write::QueueRate(queues, rate) => switch.set_egress_queue_rate(queues, rate),
             Write::Crc(name, parameters) => switch.set_crc_parameters(&name, parameters),
         }
     }
@@ -378,7 +387,9 @@ impl<'a> Writer<'a> {
 
     fn copies(&mut self) -> Write {
         let id = COPY_IDS[self.rng.usize(..COPY_IDS.len())];
-        match self.rng.u8(..8) {
+        match self.rng.u8(..10) {
+            8 => Write::Mirror(id, self.mirror()),
+            9 => self.queues(),
             0 => Write::DeleteSession(id),
             1 => Write::InsertSession(self.session(id)),
             2..=4 => Write::ModifySession(self.session(id)),
@@ -387,6 +398,27 @@ impl<'a> Writer<'a> {
                 replicas: self.replicas(),
                 backups: Vec::new(),
             }),
+        }
+    }
+
+    fn mirror(&mut self) -> Mirror {
+        let group = COPY_IDS[self.rng.usize(..COPY_IDS.len())];
+        Mirror {
+            port: self.rng.bool().then(|| PortId(self.rng.u16(..PORTS))),
+            group: (self.rng.u8(..4) > 0).then_some(group),
+        }
+    }
+
+    /// Mostly what they have anyway, so that frames find nothing waiting as often as before.
+    fn queues(&mut self) -> Write {
+        let port = (self.rng.u8(..4) > 0).then(|| PortId(self.rng.u16(..PORTS)));
+        let queue = self.rng.bool().then(|| self.rng.usize(..3));
+        let queues = Queues { port, queue };
+        match self.rng.u8(..8) {
+            0 => Write::QueueDepth(queues, self.rng.usize(..4)),
+            1 => Write::QueueRate(queues, Some(1_000_000)),
+            2..=4 => Write::QueueDepth(Queues::default(), QUEUE_DEPTH),
+            _ => Write::QueueRate(Queues::default(), None),
         }
     }
 

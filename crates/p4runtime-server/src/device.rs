@@ -26,6 +26,7 @@ use crate::limits::{
     ANSWER_STALL_S, ANSWERS_BYTES_MAX, ANSWERS_BYTES_PER_CONNECTION_MAX, PACKET_OUTS_WAITING_MAX,
     REQUEST_BYTES_MAX, REQUEST_STALL_S, REQUESTS_BYTES_MAX,
 };
+use crate::pipeline::device_config::bmv2_json_text;
 use crate::pipeline::{Pipeline, PipelineError};
 use crate::roles::{Access, RoleName};
 
@@ -262,9 +263,11 @@ impl Device {
 
     /// A checked pipeline that the workers can run as one switch.
     pub(crate) fn check(&self, config: ForwardingPipelineConfig) -> Result<Checked, PipelineError> {
+        let text: Arc<[u8]> = bmv2_json_text(&config.p4_device_config)?.into();
         let pipeline = Pipeline::new(config, &self.control.payload_signatures())?;
         let checked = self.control.check(pipeline.program().clone(), pipeline);
-        checked.map_err(|error| PipelineError(error.to_string()))
+        let checked = checked.map_err(|error| PipelineError(error.to_string()))?;
+        Ok(checked.with_config(text))
     }
 
     /// Applies a batch, in order; `caller` is checked when the batch is handed over, if there is one to check.

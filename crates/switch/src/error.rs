@@ -58,6 +58,13 @@ pub(crate) enum SwitchError {
         source: io::Error,
     },
     #[error(
+        "cannot serve Thrift on {address}: {source}{hint}", hint = in_use_hint(source, "--thrift-port")
+    )]
+    ListenForThrift {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error(
         "the process may have {found} files open, expected {expected} at least for so many ports and workers: raise the limit (\"ulimit -n 1024\")"
     )]
     Descriptors { found: u64, expected: u64 },

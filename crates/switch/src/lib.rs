@@ -342,11 +342,17 @@ fn ready_line(options: &Options, ports: &[String], services: &Services) -> Strin
         Some(address) => format!(", metrics on {address}"),
         None => String::new(),
     };
+    let thrift = match services.thrift_address() {
+        Some(address) => format!(", Thrift on {address}"),
+        None => String::new(),
+    };
     let workers = match options.workers {
         1 => String::new(),
         n => format!(", {n} workers"),
     };
-    format!("ready: ports {ports}{workers}, P4Runtime {address}, program {program}{metrics}")
+    format!(
+        "ready: ports {ports}{workers}, P4Runtime {address}, program {program}{metrics}{thrift}"
+    )
 }
 
 fn print_totals(options: &Options, totals: &Totals) -> Result<(), SwitchError> {

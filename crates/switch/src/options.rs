@@ -123,6 +123,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) grpc: Option<GrpcOption>,
 
+    /// Serve BMv2's Thrift services on this port, for simple_switch_CLI and its like; 0 takes a free one, which the
+    /// ready line says
+    #[arg(long, value_name = "PORT")]
+    pub(crate) thrift_port: Option<u16>,
+
+    /// Where Thrift is served
+    #[arg(long, value_name = "IP", default_value_t = IpAddr::from([127, 0, 0, 1]), requires = "thrift_port")]
+    pub(crate) thrift_addr: IpAddr,
+
     /// Serve every counter and latency on this address, for Prometheus: http://ADDRESS/metrics
     #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
     pub(crate) metrics: Option<SocketAddr>,
@@ -534,6 +543,12 @@ impl Options {
             None if self.is_replay() => None,
             None => DEFAULT_GRPC_ADDRESS.parse().ok(),
         }
+    }
+
+    /// Where to serve Thrift, if at all.
+    pub(crate) fn thrift_address(&self) -> Option<SocketAddr> {
+        let port = self.thrift_port?;
+        Some(SocketAddr::new(self.thrift_addr, port))
     }
 
     /// What the options choose of the switch of a worker.

@@ -43,6 +43,8 @@ pub(crate) struct Services {
     grpc_address: Option<SocketAddr>,
     metrics_listener: Option<TcpListener>,
     metrics_address: Option<SocketAddr>,
+    thrift_listener: Option<TcpListener>,
+    thrift_address: Option<SocketAddr>,
     serving: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
@@ -59,6 +61,11 @@ impl Services {
         let (listener, grpc_address) = options.grpc_address().map(listen).transpose()?.unzip();
         let metrics = options.metrics.map(listen_for_metrics).transpose()?;
         let (metrics_listener, metrics_address) = metrics.unzip();
+        let thrift = options
+            .thrift_address()
+            .map(listen_for_thrift)
+            .transpose()?;
+        let (thrift_listener, thrift_address) = thrift.unzip();
         {
             let _context = runtime.enter();
             let mut stops = vec![SignalKind::interrupt(), SignalKind::terminate()];
@@ -85,6 +92,8 @@ impl Services {
             grpc_address,
             metrics_listener,
             metrics_address,
+            thrift_listener,
+            thrift_address,
             serving: None,
         })
     }
@@ -97,6 +106,11 @@ impl Services {
     /// Where metrics are served.
     pub(crate) fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_address
+    }
+
+    /// Where Thrift is served.
+    pub(crate) fn thrift_address(&self) -> Option<SocketAddr> {
+        self.thrift_address
     }
 
     /// Gives the switch the program and the entries of the command line, the way a controller
@@ -135,6 +149,7 @@ impl Services {
                 .spawn(drops::tell(self.server.clone(), interval));
         }
         self.serve_metrics(options)?;
+        self.serve_thrift(options)?;
         let (Some(listener), Some(address)) = (self.listener.take(), self.grpc_address) else {
             return Ok(());
         };
@@ -143,7 +158,12 @@ impl Services {
             tokio::net::TcpListener::from_std(listener)
                 .map_err(|source| SwitchError::Listen { address, source })?
         };
-        warn_beyond_loopback(address);
+        warn_beyond_loopback(
+            "grpc_beyond_loopback",
+            "P4Runtime",
+            address,
+            "--grpc 127.0.0.1:9559",
+        );
         let (shutdown, is_shut_down) = oneshot::channel();
         let (server, handle) = (self.server.clone(), self.handle.clone());
         let shut_down = async {
@@ -191,6 +211,33 @@ impl Services {
                 ));
             }
         });
+        Ok(())
+    }
+
+    fn serve_thrift(&mut self, options: &Options) -> Result<(), SwitchError> {
+        let (Some(listener), Some(address)) = (self.thrift_listener.take(), self.thrift_address)
+        else {
+            return Ok(());
+        };
+        let listener = {
+            let _context = self.runtime.enter();
+            tokio::net::TcpListener::from_std(listener)
+                .map_err(|source| SwitchError::ListenForThrift { address, source })?
+        };
+        warn_beyond_loopback(
+            "thrift_beyond_loopback",
+            "Thrift",
+            address,
+            "--thrift-addr 127.0.0.1",
+        );
+        let config = thrift_server::ServerConfig {
+            device_id: options.device_id,
+            port: address.port(),
+        };
+        let server = thrift_server::Server::new(config, Arc::clone(self.server.device()));
+        // Ends with the runtime: a client that is cut off asks again.
+        self.runtime
+            .spawn(server.serve(listener, std::future::pending()));
         Ok(())
     }
 
@@ -245,7 +292,7 @@ async fn set_alone(device: &Arc<Device>, path: PathBuf, json: &str) -> Result<()
         .map_err(|error| error.to_string())
         .and_then(|program| device.check(program, ()).map_err(|error| error.to_string()));
     let checked = match checked {
-        Ok(checked) => checked,
+        Ok(checked) => checked.with_config(json.as_bytes()),
         Err(message) => return Err(SwitchError::Program { path, message }),
     };
     // The loop was stopped; it says so itself.
@@ -303,12 +350,16 @@ fn listen_for_metrics(address: SocketAddr) -> Result<(TcpListener, SocketAddr), 
     bind(address).map_err(|source| SwitchError::ListenForMetrics { address, source })
 }
 
-fn warn_beyond_loopback(address: SocketAddr) {
+fn listen_for_thrift(address: SocketAddr) -> Result<(TcpListener, SocketAddr), SwitchError> {
+    bind(address).map_err(|source| SwitchError::ListenForThrift { address, source })
+}
+
+fn warn_beyond_loopback(event: &str, service: &str, address: SocketAddr, instead: &str) {
     if !address.ip().is_loopback() {
         tracing::warn!(
-            event = "grpc_beyond_loopback",
+            event,
             %address,
-            "P4Runtime is served on {address} without password or encryption: whoever reaches it rules the switch; --grpc 127.0.0.1:9559 and a tunnel (ssh -L) keep others out"
+            "{service} is served on {address} without password or encryption: whoever reaches it rules the switch; {instead} and a tunnel (ssh -L) keep others out"
         );
     }
 }

@@ -253,6 +253,21 @@ fn an_address_in_use_is_said() {
 }
 
 #[test]
+fn where_thrift_cannot_be_served_is_said() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound");
+    let port = address.port().to_string();
+    let served = ["--grpc", "off", "--thrift-port", &port];
+    let said = error(1, &[&["-i", "1@udp:127.0.0.1:0"], &served[..]].concat());
+    let expected = format!("cannot serve Thrift on {address}: Address already in use");
+    assert!(said.contains(&expected), "{said}");
+    assert!(
+        said.contains("choose another address with --thrift-port"),
+        "{said}"
+    );
+}
+
+#[test]
 fn an_interface_that_cannot_be_used_is_said() {
     in_namespace("an_interface_that_cannot_be_used_is_said", || {
         veth_pair("v0", "v1");

@@ -1,14 +1,14 @@
 //! One table: its entries, the index that finds them, its default action, its counters.
 
-use std::ops::Range;
+use std::{cmp::Reverse, collections::BinaryHeap, ops::Range};
 
 use super::{
     Call, EntryAccount, EntryAction, EntryIndex, EntryView, Profile, entry, lpm::LpmIndex,
     ternary::OrderedIndex,
 };
 use crate::{
-    ActionCall, ControlError, ControlErrorKind, Controlled, CounterValue, MeterConfig, Nanos,
-    ShardedMap, TableAction, TableEntry, WeightedCall, color,
+    ActionCall, ControlError, ControlErrorKind, Controlled, CounterValue, EntryHandle, MeterConfig,
+    Nanos, ShardedMap, TableAction, TableEntry, WeightedCall, color,
     externs::meter::Meter,
     limits,
     program::{
@@ -55,7 +55,10 @@ pub(crate) struct Table {
     slots: Vec<Option<Slot>>,
     /// One a slot.
     pub accounts: Vec<EntryAccount>,
-    free: Vec<usize>,
+    /// The lowest is used first.
+    free: BinaryHeap<Reverse<usize>>,
+    /// How many entries a slot has had before, modulo 256.
+    versions: Vec<u8>,
     by_key: ShardedMap<(Vec<Matcher>, i32), EntryIndex>,
     index: Index,
     default: Option<EntryAction>,
@@ -78,7 +81,8 @@ impl Table {
         let mut table = Self {
             slots: Vec::new(),
             accounts: Vec::new(),
-            free: Vec::new(),
+            free: BinaryHeap::new(),
+            versions: Vec::new(),
             by_key: ShardedMap::default(),
             index,
             initial_default: default.clone(),
@@ -105,7 +109,19 @@ impl Table {
     }
 
     fn put(&mut self, info: &TableInfo, slot: Slot, account: EntryAccount) -> EntryIndex {
-        let position = self.free.pop().unwrap_or(self.slots.len());
+        let free = self.free.pop().map(|Reverse(position)| position);
+        let position = free.unwrap_or(self.slots.len());
+        self.put_at(info, position, slot, account)
+    }
+
+    /// The position is none that is taken or free.
+    fn put_at(
+        &mut self,
+        info: &TableInfo,
+        position: usize,
+        slot: Slot,
+        account: EntryAccount,
+    ) -> EntryIndex {
         let entry = EntryIndex(position);
         self.by_key.insert((slot.key.clone(), slot.priority), entry);
         match &mut self.index {
@@ -120,6 +136,7 @@ impl Table {
             None => {
                 self.slots.push(Some(slot));
                 self.accounts.push(account);
+                self.versions.push(0);
             }
         }
         entry
@@ -302,7 +319,10 @@ impl Table {
             Index::Ordered(index) => index.remove(entry),
         }
         let slot = self.slots.get_mut(entry.0).and_then(Option::take);
-        self.free.push(entry.0);
+        self.free.push(Reverse(entry.0));
+        if let Some(version) = self.versions.get_mut(entry.0) {
+            *version = version.wrapping_add(1);
+        }
         Ok((entry, slot))
     }
 
@@ -332,11 +352,13 @@ impl Table {
     /// Puts an entry back to where it was, which is free; younger ones of its priority are still to follow.
     pub(crate) fn put_back(&mut self, info: &TableInfo, snapshot: &SlotSnapshot) {
         let place = snapshot.entry.0;
-        if self.free.last() != Some(&place) {
-            self.free.retain(|free| *free != place);
-            self.free.push(place);
+        match self.free.peek() {
+            Some(Reverse(lowest)) if *lowest == place => {
+                self.free.pop();
+            }
+            _ => self.free.retain(|Reverse(free)| *free != place),
         }
-        self.put(info, snapshot.slot.clone(), snapshot.account);
+        self.put_at(info, place, snapshot.slot.clone(), snapshot.account);
         self.watch(snapshot.account.last_hit, snapshot.slot.idle_timeout_ns);
     }
 
@@ -393,6 +415,18 @@ impl Table {
             }
         }
         idle
+    }
+
+    /// What BMv2 would call an entry; none where its place is beyond what a handle can say.
+    pub(crate) fn handle(&self, entry: EntryIndex) -> Option<EntryHandle> {
+        EntryHandle::new(entry.0, *self.versions.get(entry.0)?)
+    }
+
+    /// Handles begin anew, as if no slot had had an entry before; does nothing unless the table is empty.
+    pub(crate) fn forget_handles(&mut self) {
+        if self.len() == 0 {
+            self.versions.fill(0);
+        }
     }
 
     /// Places for entries, taken and free ones.

@@ -46,6 +46,27 @@ impl TableEntry {
     }
 }
 
+/// BMv2's number of an entry in its table: the place, the lowest that was free when the entry was made, and
+/// in the highest eight bits how many entries had the place before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EntryHandle(pub u32);
+
+impl EntryHandle {
+    const PLACE_BITS: u32 = 24;
+
+    /// None where the place does not fit.
+    pub(crate) fn new(place: usize, version: u8) -> Option<Self> {
+        let place = u32::try_from(place).ok()?;
+        let version = u32::from(version) << Self::PLACE_BITS;
+        (place >> Self::PLACE_BITS == 0).then_some(Self(version | place))
+    }
+
+    /// Of the table's places, from 0.
+    pub fn place(self) -> usize {
+        (self.0 & ((1 << Self::PLACE_BITS) - 1)) as usize
+    }
+}
+
 /// What an entry or a default action runs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TableAction {
@@ -244,6 +265,16 @@ pub struct CloneSession {
     pub truncate_bytes: Option<u32>,
     /// Queue of the clone at its port.
     pub class_of_service: u32,
+}
+
+/// Where BMv2's mirroring sessions go: to a port, to a multicast group as it is when a clone is made, to both,
+/// or nowhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mirror {
+    /// An output port; the clone's instance is 0.
+    pub port: Option<PortId>,
+    /// A multicast group, which need not be there yet.
+    pub group: Option<u32>,
 }
 
 /// A digest message.

@@ -17,9 +17,9 @@ pub(crate) mod value;
 
 pub use config::SwitchConfig;
 pub use control::{
-    ActionCall, CloneSession, CounterValue, CrcParameters, Digest, IdleTimeout, MatchField,
-    MeterConfig, MeterCounts, MulticastGroup, ProfileGroup, ProfileMember, Replica, TableAction,
-    TableEntry, WeightedCall,
+    ActionCall, CloneSession, CounterValue, CrcParameters, Digest, EntryHandle, IdleTimeout,
+    MatchField, MeterConfig, MeterCounts, Mirror, MulticastGroup, ProfileGroup, ProfileMember,
+    Replica, TableAction, TableEntry, WeightedCall,
 };
 pub use counters::{PortCounters, SwitchCounters, TableCounters};
 pub use drop_reason::DropReason;

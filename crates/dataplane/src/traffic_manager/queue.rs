@@ -4,8 +4,8 @@
 //! that replicas leave in the order in which they were made, whatever their ports. There is a ring for
 //! each priority. All copies of one packet may stand in a ring as one, a replica batch.
 //!
-//! With a rate a packet gets its departure time when it is queued, one interval after the packet
-//! before it in its queue. So the order does not depend on how often anyone polls. At one instant
+//! With a rate, which each queue may have of its own, a packet gets its departure time when it is queued, one
+//! interval after the packet before it in its queue. So the order does not depend on how often anyone polls. At one instant
 //! the higher priority goes first, then the older packet.
 //!
 //! Each queue, of one port and one priority, is bounded on its own: packets that wait in one take no
@@ -83,45 +83,129 @@ impl Entry {
     }
 }
 
-#[derive(Debug)]
-enum Waiting {
-    /// No rate: a ring a priority.
-    Rings {
-        rings: [VecDeque<(Nanos, Entry)>; N_QUEUES],
-        /// A bit a ring: it is not empty.
-        filled: u8,
-    },
-    Timed {
-        interval_ns: Nanos,
-        /// When a queue may send again.
-        next_departure: BTreeMap<(PortId, usize), Nanos>,
-        packets: BTreeMap<Order, (Place, EgressPacket)>,
-        sequence: u64,
-    },
+/// What waits without a rate.
+#[derive(Debug, Default)]
+struct Rings {
+    rings: [VecDeque<(Nanos, Entry)>; N_QUEUES],
+    /// A bit a ring: it is not empty.
+    filled: u8,
 }
 
-impl Waiting {
-    fn new(rate_pps: Option<u64>) -> Self {
-        match interval_ns(rate_pps) {
-            None => Self::Rings {
-                rings: Default::default(),
-                filled: 0,
-            },
-            Some(interval_ns) => Self::Timed {
-                interval_ns,
-                next_departure: BTreeMap::new(),
-                packets: BTreeMap::new(),
-                sequence: 0,
-            },
+/// What waits where some queue has a rate.
+#[derive(Debug, Default)]
+struct Timed {
+    rates: PerQueue<Option<Nanos>>,
+    /// When a queue may send again.
+    next_departure: BTreeMap<(PortId, usize), Nanos>,
+    packets: BTreeMap<Order, (Place, EgressPacket)>,
+    sequence: u64,
+}
+
+/// Which queues a control plane means.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Queues {
+    /// Of which port; none is every queue of every port.
+    pub port: Option<PortId>,
+    /// Of which priority of the port; none is each.
+    pub queue: Option<usize>,
+}
+
+impl Queues {
+    /// Each of a port's; none where all of every port are meant.
+    fn of_port(self) -> Option<impl Iterator<Item = (PortId, usize)>> {
+        let port = self.port?;
+        let all = 0..N_QUEUES;
+        let queues = all.filter(move |queue| self.queue.is_none_or(|only| only == *queue));
+        Some(queues.map(move |queue| (port, queue)))
+    }
+}
+
+/// A value of every queue, and of those that have another.
+#[derive(Debug, Clone, Default)]
+struct PerQueue<T> {
+    usual: T,
+    others: BTreeMap<(PortId, usize), T>,
+}
+
+impl<T: Copy + PartialEq> PerQueue<T> {
+    fn new(usual: T) -> Self {
+        let others = BTreeMap::new();
+        Self { usual, others }
+    }
+
+    #[inline]
+    fn get(&self, port: PortId, queue: usize) -> T {
+        if self.others.is_empty() {
+            return self.usual;
         }
+        *self.others.get(&(port, queue)).unwrap_or(&self.usual)
+    }
+
+    fn set(&mut self, queues: Queues, value: T) {
+        let Some(of_port) = queues.of_port() else {
+            *self = Self::new(value);
+            return;
+        };
+        for queue in of_port {
+            self.others.insert(queue, value);
+        }
+        let usual = self.usual;
+        self.others.retain(|_, value| *value != usual);
+    }
+
+    fn values(&self) -> impl Iterator<Item = T> {
+        [self.usual]
+            .into_iter()
+            .chain(self.others.values().copied())
+    }
+}
+
+impl Timed {
+    fn new(rates: PerQueue<Option<Nanos>>) -> Self {
+        Self {
+            rates,
+            ..Self::default()
+        }
+    }
+
+    fn has_rates(&self) -> bool {
+        self.rates.values().any(|interval| interval.is_some())
+    }
+
+    /// When a packet may leave that is queued now. Of those without a rate the higher priority goes first.
+    fn departure(&mut self, now: Nanos, port: PortId, queue: usize) -> Nanos {
+        let Some(interval_ns) = self.rates.get(port, queue) else {
+            return 0;
+        };
+        let next = self.next_departure.entry((port, queue)).or_default();
+        let departure = (*next).max(now);
+        *next = departure.saturating_add(interval_ns);
+        departure
+    }
+
+    fn push(&mut self, now: Nanos, place: Place, queue: usize, packet: EgressPacket) {
+        let departure = self.departure(now, place.port, queue);
+        self.sequence += 1;
+        let order = (departure, Reverse(queue), self.sequence);
+        self.packets.insert(order, (place, packet));
+    }
+
+    fn next_departure(&self) -> Option<Nanos> {
+        let first = self.packets.first_key_value();
+        first.map(|((departure, ..), _)| *departure)
     }
 }
 
 /// The queues of every port.
 #[derive(Debug)]
 pub(crate) struct EgressQueues {
-    capacity: usize,
-    waiting: Waiting,
+    capacity: PerQueue<usize>,
+    /// Some queue takes nothing at all.
+    is_some_closed: bool,
+    /// What waits there goes before what is timed: it is older.
+    rings: Rings,
+    /// There as long as a queue has a rate, or what was queued with one waits.
+    timed: Option<Box<Timed>>,
     /// By port number.
     depths: Vec<Depths>,
     /// The most that waited in a queue of each port since somebody last asked.
@@ -174,11 +258,47 @@ fn next_ring(filled: u8) -> Option<usize> {
 
 impl EgressQueues {
     pub(crate) fn new(capacity: usize, rate_pps: Option<u64>) -> Self {
+        let timed = interval_ns(rate_pps).map(|interval| Timed::new(PerQueue::new(Some(interval))));
         Self {
-            capacity,
-            waiting: Waiting::new(rate_pps),
+            capacity: PerQueue::new(capacity),
+            is_some_closed: capacity == 0,
+            rings: Rings::default(),
+            timed: timed.map(Box::new),
             depths: Vec::new(),
             deepest: Vec::new(),
+        }
+    }
+
+    /// Empty queues with the capacities and rates that these have.
+    pub(crate) fn emptied(&self) -> Self {
+        let timed = self.timed.as_deref().filter(|timed| timed.has_rates());
+        let timed = timed.map(|timed| Box::new(Timed::new(timed.rates.clone())));
+        Self {
+            capacity: self.capacity.clone(),
+            timed,
+            is_some_closed: self.is_some_closed,
+            ..Self::new(0, None)
+        }
+    }
+
+    /// How many packets may wait in a queue from now on; those that are too many stay.
+    pub(crate) fn set_capacity(&mut self, queues: Queues, n_packets: usize) {
+        self.capacity.set(queues, n_packets);
+        self.is_some_closed = self.capacity.values().any(|capacity| capacity == 0);
+    }
+
+    /// Packets a second of a queue from now on; what waits there leaves as it would have.
+    pub(crate) fn set_rate(&mut self, queues: Queues, rate_pps: Option<u64>) {
+        let timed = self.timed.get_or_insert_default();
+        timed.rates.set(queues, interval_ns(rate_pps));
+        self.forget_times();
+    }
+
+    /// Goes back to rings where there is no rate any more.
+    fn forget_times(&mut self) {
+        let is_over = |timed: &Timed| timed.packets.is_empty() && !timed.has_rates();
+        if self.timed.as_deref().is_some_and(is_over) {
+            self.timed = None;
         }
     }
 
@@ -212,28 +332,24 @@ impl EgressQueues {
     }
 
     pub(crate) fn is_full(&self, port: PortId, queue: usize) -> bool {
-        self.depth(port, queue) >= self.capacity
+        self.depth(port, queue) >= self.capacity.get(port, queue)
     }
 
     /// Whether so many copies of one packet go to a queue all or none, and it is none: there is no
     /// room for all of them now, and there would be in an empty queue.
     pub(crate) fn refuses(&self, port: PortId, queue: usize, n_copies: usize) -> bool {
-        n_copies <= self.capacity && self.depth(port, queue) + n_copies > self.capacity
+        let capacity = self.capacity.get(port, queue);
+        n_copies <= capacity && self.depth(port, queue) + n_copies > capacity
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        match &self.waiting {
-            Waiting::Rings { filled, .. } => *filled == 0,
-            Waiting::Timed { packets, .. } => packets.is_empty(),
-        }
+        let is_timed_empty = |timed: &Timed| timed.packets.is_empty();
+        self.rings.filled == 0 && self.timed.as_deref().is_none_or(is_timed_empty)
     }
 
     /// Whether a packet would leave at once that goes to a queue now.
     pub(crate) fn is_passable(&self) -> bool {
-        match &self.waiting {
-            Waiting::Rings { filled, .. } => *filled == 0 && self.capacity > 0,
-            Waiting::Timed { .. } => false,
-        }
+        self.rings.filled == 0 && self.timed.is_none() && !self.is_some_closed
     }
 
     /// How many packets wait in the queue of each port that copies go to, where it is the same
@@ -242,7 +358,7 @@ impl EgressQueues {
         let (first, _) = copies.ports.first()?;
         let depth = self.depth(*first, queue);
         let fits = |(port, n_copies): &(PortId, usize)| {
-            self.depth(*port, queue) == depth && depth + n_copies <= self.capacity
+            self.depth(*port, queue) == depth && depth + n_copies <= self.capacity.get(*port, queue)
         };
         copies.ports.iter().all(fits).then_some(depth)
     }
@@ -259,9 +375,10 @@ impl EgressQueues {
         let Some(depth) = self.common_depth(queue, copies) else {
             return false;
         };
-        let Waiting::Rings { rings, filled } = &mut self.waiting else {
+        if self.timed.is_some() {
             return false;
-        };
+        }
+        let Rings { rings, filled } = &mut self.rings;
         let many = Many {
             packet,
             depth,
@@ -280,33 +397,21 @@ impl EgressQueues {
     /// and gives no time before the last one.
     pub(crate) fn push(&mut self, now: Nanos, place: Place, queue: usize, packet: EgressPacket) {
         self.deepen(place.port, queue, 1);
-        match &mut self.waiting {
-            Waiting::Rings { rings, filled } => {
-                rings[queue].push_back((now, Entry::One(place, packet)));
-                *filled |= 1 << queue;
-            }
-            Waiting::Timed {
-                interval_ns,
-                next_departure,
-                packets,
-                sequence,
-            } => {
-                let next = next_departure.entry((place.port, queue)).or_default();
-                let departure = (*next).max(now);
-                *next = departure.saturating_add(*interval_ns);
-                *sequence += 1;
-                packets.insert((departure, Reverse(queue), *sequence), (place, packet));
-            }
+        if let Some(timed) = &mut self.timed {
+            return timed.push(now, place, queue, packet);
         }
+        let Rings { rings, filled } = &mut self.rings;
+        rings[queue].push_back((now, Entry::One(place, packet)));
+        *filled |= 1 << queue;
     }
 
     /// The packet whose turn it is, if its time has come.
     #[inline]
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<Departure> {
-        let Waiting::Rings { rings, filled } = &mut self.waiting else {
+        let Rings { rings, filled } = &mut self.rings;
+        let Some(queue) = next_ring(*filled) else {
             return self.pop_timed(now);
         };
-        let queue = next_ring(*filled)?;
         let ring = &mut rings[queue];
         let (departure, entry) = ring.front_mut()?;
         if *departure > now {
@@ -329,9 +434,7 @@ impl EgressQueues {
     /// The copies of one packet whose turn it is, if there are such.
     #[inline]
     pub(crate) fn replica_batch(&self, now: Nanos) -> Option<ReplicaBatch> {
-        let Waiting::Rings { rings, filled } = &self.waiting else {
-            return None;
-        };
+        let Rings { rings, filled } = &self.rings;
         let queue = next_ring(*filled)?;
         match rings[queue].front()? {
             (departure, Entry::Many(many)) if *departure <= now => Some(ReplicaBatch {
@@ -353,9 +456,7 @@ impl EgressQueues {
 
     /// So many of a batch have left.
     pub(crate) fn end_batch(&mut self, batch: &ReplicaBatch, n_taken: usize) {
-        let Waiting::Rings { rings, filled } = &mut self.waiting else {
-            return;
-        };
+        let Rings { rings, filled } = &mut self.rings;
         let ring = &mut rings[batch.queue];
         if let Some((_, Entry::Many(many))) = ring.front_mut() {
             many.n_left += n_taken;
@@ -368,15 +469,13 @@ impl EgressQueues {
 
     #[cold]
     fn pop_timed(&mut self, now: Nanos) -> Option<Departure> {
-        let Waiting::Timed { packets, .. } = &mut self.waiting else {
-            return None;
-        };
-        let first = packets.first_entry()?;
+        let first = self.timed.as_mut()?.packets.first_entry()?;
         let (departure, Reverse(queue), _) = *first.key();
         if departure > now {
             return None;
         }
         let (place, packet) = first.remove();
+        self.forget_times();
         Some(Departure {
             place,
             queue,
@@ -386,15 +485,10 @@ impl EgressQueues {
     }
 
     pub(crate) fn next_departure(&self) -> Option<Nanos> {
-        match &self.waiting {
-            Waiting::Rings { rings, filled } => {
-                let ring = &rings[next_ring(*filled)?];
-                ring.front().map(|(departure, ..)| *departure)
-            }
-            Waiting::Timed { packets, .. } => {
-                let first = packets.first_key_value();
-                first.map(|((departure, ..), _)| *departure)
-            }
+        let Rings { rings, filled } = &self.rings;
+        match next_ring(*filled) {
+            Some(queue) => rings[queue].front().map(|(departure, ..)| *departure),
+            None => self.timed.as_ref()?.next_departure(),
         }
     }
 }
@@ -539,5 +633,83 @@ mod tests {
         let mut timed = EgressQueues::new(8, Some(1_000));
         assert!(!timed.push_all(0, 2, packet(3, 0), &copies));
         assert!(timed.is_empty());
+    }
+
+    /// One packet to the queue of a port.
+    fn push(queues: &mut EgressQueues, now: Nanos, port: u16, queue: usize, handle: u32) {
+        let place = Place {
+            port: PortId(port),
+            instance: None,
+            enq_depth: queues.depth(PortId(port), queue),
+        };
+        queues.push(now, place, queue, packet(handle, now));
+    }
+
+    /// The handles of those that leave by then.
+    fn leave(queues: &mut EgressQueues, now: Nanos) -> Vec<u32> {
+        let next = std::iter::from_fn(|| queues.pop(now));
+        next.map(|departure| departure.packet.packet.0).collect()
+    }
+
+    fn only(port: u16) -> Queues {
+        Queues {
+            port: Some(PortId(port)),
+            queue: None,
+        }
+    }
+
+    #[test]
+    fn a_rate_holds_back_its_own_queue_only_and_what_waited_before_goes_first() {
+        let mut queues = EgressQueues::new(8, None);
+        push(&mut queues, 10, 1, 0, 1);
+        queues.set_rate(only(1), Some(1_000_000));
+        for handle in [2, 3] {
+            push(&mut queues, 10, 1, 0, handle);
+        }
+        push(&mut queues, 10, 2, 0, 4);
+        push(&mut queues, 10, 2, 5, 5);
+        assert!(!queues.is_passable());
+        assert_eq!(leave(&mut queues, 10), [1, 5, 4, 2]);
+        assert_eq!(queues.next_departure(), Some(1_010));
+        assert!(leave(&mut queues, 1_009).is_empty());
+        assert_eq!(leave(&mut queues, 1_010), [3]);
+        assert!(queues.is_empty() && !queues.is_passable());
+    }
+
+    #[test]
+    fn a_rate_that_is_taken_away_lets_what_waits_go_in_its_time() {
+        let mut queues = EgressQueues::new(8, Some(1_000_000));
+        for handle in [1, 2] {
+            push(&mut queues, 0, 1, 0, handle);
+        }
+        queues.set_rate(Queues::default(), None);
+        assert_eq!(leave(&mut queues, 0), [1]);
+        assert!(!queues.is_passable());
+        push(&mut queues, 0, 1, 0, 3);
+        assert_eq!(leave(&mut queues, 1_000), [3, 2]);
+        assert!(queues.is_passable());
+    }
+
+    #[test]
+    fn a_capacity_is_a_queue_s_and_a_new_program_s_too() {
+        let mut queues = EgressQueues::new(8, None);
+        queues.set_capacity(only(1), 1);
+        let high = Queues {
+            queue: Some(7),
+            ..only(1)
+        };
+        queues.set_capacity(high, 0);
+        assert!(!queues.is_passable());
+        queues.set_rate(high, Some(10));
+        push(&mut queues, 0, 1, 0, 1);
+        let mut queues = queues.emptied();
+        let full = |queues: &EgressQueues, port, queue| queues.is_full(PortId(port), queue);
+        assert!(!full(&queues, 1, 0) && full(&queues, 1, 7) && !full(&queues, 2, 7));
+        push(&mut queues, 0, 1, 0, 1);
+        assert!(full(&queues, 1, 0) && !full(&queues, 1, 1));
+        assert_eq!(leave(&mut queues, 0), [1]);
+        queues.set_capacity(Queues::default(), 8);
+        queues.set_rate(Queues::default(), None);
+        assert!(!full(&queues, 1, 7) && queues.is_passable());
     }
 }

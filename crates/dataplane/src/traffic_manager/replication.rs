@@ -8,8 +8,8 @@ use std::{
 
 use super::packet::Place;
 use crate::{
-    CloneSession, ControlErrorKind, Controlled, MulticastGroup, PortId, Replica, invalid, limits,
-    missing, model::PortSet, refuse,
+    CloneSession, ControlErrorKind, Controlled, Mirror, MulticastGroup, PortId, Replica, invalid,
+    limits, missing, model::PortSet, refuse,
 };
 
 /// The copies that a group or session makes.
@@ -91,12 +91,29 @@ pub(crate) struct ReplicationEntry {
     /// 0 is the queue of the copies' priority.
     pub queue: u32,
     /// Where some replicas have backups, which stand in for them while their ports are down.
-    with_backups: Option<Arc<WithBackups>>,
+    pub with_backups: Option<Arc<WithBackups>>,
+    /// A multicast group that a clone goes to as well, as the group is then.
+    pub group: Option<u32>,
+}
+
+impl ReplicationEntry {
+    /// What a clone becomes now.
+    pub(crate) fn copies(&self, groups: &ReplicationEntries) -> Arc<Copies> {
+        let group = self.group.and_then(|group| groups.get(group));
+        match group {
+            None => Arc::clone(&self.copies),
+            Some(group) if self.copies.replicas.is_empty() => Arc::clone(&group.copies),
+            Some(group) => {
+                let all = [&self.copies.replicas[..], &group.copies.replicas].concat();
+                Arc::new(Copies::new(all))
+            }
+        }
+    }
 }
 
 /// Replicas as they were written, and what stands in for each.
 #[derive(Debug)]
-struct WithBackups {
+pub(crate) struct WithBackups {
     replicas: Vec<Replica>,
     /// By the place of its replica.
     backups: Vec<Vec<Replica>>,
@@ -174,6 +191,8 @@ pub(crate) struct ReplicationEntries {
     places: Vec<Option<ReplicationEntry>>,
     /// The switch's ports that are down.
     down: PortSet,
+    /// Those that go to a multicast group.
+    n_to_groups: usize,
 }
 
 impl ReplicationEntries {
@@ -183,6 +202,7 @@ impl ReplicationEntries {
             id_max,
             places: Vec::new(),
             down: PortSet::default(),
+            n_to_groups: 0,
         }
     }
 
@@ -213,6 +233,28 @@ impl ReplicationEntries {
             };
             Some(Written { session, backups })
         })
+    }
+
+    /// Clone sessions by id, with the replicas of the group that one goes to behind its own.
+    pub(crate) fn with_groups(&self, groups: &Self, first: u32) -> impl Iterator<Item = Written> {
+        self.from(first).map(move |mut written| {
+            let session = &mut written.session;
+            let entry = self.get(session.id);
+            if let Some(entry) = entry.filter(|entry| entry.group.is_some()) {
+                session.replicas = entry.copies(groups).replicas.to_vec();
+            }
+            written
+        })
+    }
+
+    /// Those that go to a multicast group, by id.
+    pub(crate) fn to_group(&self, group: u32) -> impl Iterator<Item = u32> {
+        let n_looked_at = match self.n_to_groups {
+            0 => 0,
+            _ => self.places.len(),
+        };
+        let places = (0..).zip(self.places.iter().take(n_looked_at));
+        places.filter_map(move |(id, entry)| (entry.as_ref()?.group == Some(group)).then_some(id))
     }
 
     /// What is kept under which id.
@@ -248,6 +290,7 @@ impl ReplicationEntries {
             truncate_bytes: entry.truncate_bytes,
             queue,
             with_backups,
+            group: None,
         };
         Ok((entry.id, kept))
     }
@@ -258,17 +301,56 @@ impl ReplicationEntries {
             let message = format!("{} {id} is there already", self.kind);
             return refuse(ControlErrorKind::AlreadyExists, message);
         }
+        self.set(id, Some(checked));
+        Ok(())
+    }
+
+    /// Adds or replaces a clone session that goes to a port, to a group, or to both. 0 is an id here, as in BMv2.
+    pub(crate) fn mirror(&mut self, id: u32, mirror: Mirror) -> Controlled {
+        let what = format!("{} {id}", self.kind);
+        let most = [
+            (id, self.id_max),
+            (mirror.group.unwrap_or(0), limits::MULTICAST_GROUP_ID_MAX),
+        ];
+        for (found, max) in most {
+            if found > max {
+                return invalid(format!(
+                    "{what}: expected an id of 0 to {max}, found {found}"
+                ));
+            }
+        }
+        let replica = |port| Replica { port, instance: 0 };
+        let replicas = Vec::from_iter(mirror.port.map(replica));
+        check_replicas(&what, &replicas)?;
+        let entry = ReplicationEntry {
+            copies: Arc::new(Copies::new(replicas)),
+            truncate_bytes: None,
+            queue: 0,
+            with_backups: None,
+            group: mirror.group,
+        };
+        self.set(id, Some(entry));
+        Ok(())
+    }
+
+    /// Adds, replaces or takes away.
+    fn set(&mut self, id: u32, entry: Option<ReplicationEntry>) {
         let place = id as usize;
         if place >= self.places.len() {
             self.places.resize(place + 1, None);
         }
-        self.places[place] = Some(checked);
-        Ok(())
+        let is_to_group = |entry: &Option<ReplicationEntry>| {
+            usize::from(entry.as_ref().is_some_and(|entry| entry.group.is_some()))
+        };
+        self.n_to_groups += is_to_group(&entry);
+        let before = std::mem::replace(&mut self.places[place], entry);
+        self.n_to_groups -= is_to_group(&before);
     }
 
     pub(crate) fn modify(&mut self, entry: impl Into<Written>) -> Controlled {
         let (id, checked) = self.checked(entry.into())?;
-        *self.found(id)? = Some(checked);
+        self.expect_there(id)?;
+        self.set(id, Some(checked));
         Ok(())
     }
 
@@ -287,14 +369,15 @@ impl ReplicationEntries {
     }
 
     pub(crate) fn delete(&mut self, id: u32) -> Controlled {
-        *self.found(id)? = None;
+        self.expect_there(id)?;
+        self.set(id, None);
         Ok(())
     }
 
-    /// The place of one that is there.
-    fn found(&mut self, id: u32) -> Controlled<&mut Option<ReplicationEntry>> {
-        let place = self.places.get_mut(id as usize);
-        let place = place.filter(|place| place.is_some());
-        place.ok_or_else(|| missing(self.kind, id as usize))
+    fn expect_there(&self, id: u32) -> Controlled {
+        let is_there = self.get(id).is_some();
+        is_there
+            .then_some(())
+            .ok_or_else(|| missing(self.kind, id as usize))
     }
 }

@@ -49,7 +49,11 @@ impl Run<'_> {
 
     /// The session of a clone; without one the clone is counted as dropped.
     fn session(&mut self, parent: &Common, id: u32) -> Option<ReplicationEntry> {
-        let session = self.model.traffic.sessions.get(id).cloned();
+        let traffic = &self.model.traffic;
+        let session = traffic.sessions.get(id).map(|session| ReplicationEntry {
+            copies: session.copies(&traffic.groups),
+            ..session.clone()
+        });
         let reason = match &session {
             None => DropReason::CloneSessionUnknown,
             Some(session) if session.copies.replicas.is_empty() => DropReason::CloneSessionEmpty,

@@ -82,7 +82,11 @@ impl V1Model {
 
     /// Replaces the program. No packet is inside.
     pub(crate) fn set_program(&mut self, program: Program, config: &SwitchConfig) {
-        self.traffic = TrafficManager::new(config);
+        let egress = self.traffic.egress.emptied();
+        self.traffic = TrafficManager {
+            egress,
+            ..TrafficManager::new(config)
+        };
         self.traffic.groups.set_ports_down(self.state.ports_down);
         self.traffic.look_ahead = LookAhead::new(program.ir.gives_priorities());
         self.digests.clear();

@@ -54,7 +54,9 @@ impl Leaving<'_> {
         let [to] = session.copies.replicas[..] else {
             return None;
         };
-        let is_usual = session.truncate_bytes.is_none() && is_plain(state, self.cpu_port, to.port);
+        let is_usual = session.truncate_bytes.is_none()
+            && session.group.is_none()
+            && is_plain(state, self.cpu_port, to.port);
         is_usual.then_some(LoneClone {
             to,
             queue: session.queue,

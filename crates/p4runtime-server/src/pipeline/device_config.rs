@@ -2,6 +2,8 @@
 //!
 //! Source: `p4/tmp/p4config.proto` of p4lang/PI, which simple_switch_grpc takes in both forms.
 
+use std::borrow::Cow;
+
 use prost::Message;
 
 use super::{PipelineError, PipelineResult};
@@ -20,6 +22,16 @@ struct P4DeviceConfig {
 
 /// The program in a device config.
 pub(super) fn bmv2_json(device_config: &[u8]) -> PipelineResult<bmv2_json::Program> {
+    let what = match begins_like_json(device_config) {
+        true => "the device config",
+        false => "the P4DeviceConfig's device_data",
+    };
+    serde_json::from_slice(&bmv2_json_text(device_config)?)
+        .map_err(|error| PipelineError(format!("{what} is not BMv2 JSON: {error}")))
+}
+
+/// Its text, as a compiler wrote it.
+pub(crate) fn bmv2_json_text(device_config: &[u8]) -> PipelineResult<Cow<'_, [u8]>> {
     if device_config.is_empty() {
         return Err(PipelineError(
             "expected a device config (BMv2 JSON), found none".into(),
@@ -27,21 +39,16 @@ pub(super) fn bmv2_json(device_config: &[u8]) -> PipelineResult<bmv2_json::Progr
     }
     // No field of the message has a tag that looks like JSON.
     if begins_like_json(device_config) {
-        return parse("the device config", device_config);
+        return Ok(Cow::Borrowed(device_config));
     }
     let message = P4DeviceConfig::decode(device_config).ok();
     let message = message.filter(|message| !message.device_data.is_empty());
     let message = message.ok_or_else(|| neither(device_config))?;
-    parse("the P4DeviceConfig's device_data", &message.device_data)
+    Ok(Cow::Owned(message.device_data))
 }
 
 fn begins_like_json(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().first() == Some(&b'{')
-}
-
-fn parse(what: &str, json: &[u8]) -> PipelineResult<bmv2_json::Program> {
-    serde_json::from_slice(json)
-        .map_err(|error| PipelineError(format!("{what} is not BMv2 JSON: {error}")))
 }
 
 fn neither(device_config: &[u8]) -> PipelineError {

@@ -6,7 +6,7 @@
 mod array;
 mod coverage;
 mod data;
-mod device_config;
+pub(crate) mod device_config;
 mod digest;
 mod packet_header;
 mod profile;

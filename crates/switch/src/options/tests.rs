@@ -208,6 +208,14 @@ fn options_that_contradict_each_other_are_refused() {
             &["-i", "1@a", "--metrics", "nope"],
             "expected IP-ADDRESS:PORT, for example 127.0.0.1:9090",
         ),
+        (
+            &["-i", "1@a", "--thrift-addr", "::1"],
+            "--thrift-port <PORT>",
+        ),
+        (
+            &["-i", "1@a", "--thrift-port", "9090", "--thrift-addr", "x"],
+            "invalid IP address",
+        ),
         (&["-i", "1@a", "--workers", "0"], "0 is not in 1..=64"),
         (
             &["-i", "1@pcap:x", "--workers", "2"],

@@ -49,7 +49,7 @@ impl Algorithm {
     }
 
     /// Width of a CRC whose parameters a control plane may choose.
-    pub(crate) fn custom_crc_bits(self) -> Option<u32> {
+    pub fn custom_crc_bits(self) -> Option<u32> {
         match self {
             Self::Crc8Custom | Self::Crc16Custom | Self::Crc32Custom | Self::Crc64Custom => {
                 self.crc().map(|crc| crc.bits)

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::{
-    ControlError, ControlErrorKind, Controlled, CounterValue, IdleTimeout, MatchField, MeterConfig,
-    PortId, TableAction, TableEntry, TableId,
+    ControlError, ControlErrorKind, Controlled, CounterValue, EntryHandle, IdleTimeout, MatchField,
+    MeterConfig, PortId, TableAction, TableEntry, TableId,
     engine::{Change, EntryAccount, State, TableChange},
     externs::meter::Meter,
     invalid, limits,
@@ -297,6 +297,42 @@ impl Switch {
         let view = self.table_view(table)?;
         let key = match_action::to_key(view.info, key).ok()?;
         view.entry(view.table.find(&key, priority)?)
+    }
+
+    /// BMv2's number of an entry.
+    pub fn entry_handle(
+        &self,
+        table: TableId,
+        key: &[MatchField],
+        priority: i32,
+    ) -> Option<EntryHandle> {
+        let TableView { info, table, .. } = self.table_view(table)?;
+        let key = match_action::to_key(info, key).ok()?;
+        table.handle(table.find(&key, priority)?)
+    }
+
+    /// As [`Switch::entries_in`], with each entry's handle.
+    pub fn entries_with_handles_in(
+        &self,
+        table: TableId,
+        places: Range<usize>,
+    ) -> Vec<(EntryHandle, TableEntry)> {
+        let view = self.table_view(table);
+        view.map_or_else(Vec::new, |view| {
+            let places = places.start..places.end.min(view.table.n_places());
+            let entries = places.map(EntryIndex::at);
+            let entry = |it| Some((view.table.handle(it)?, view.entry(it)?));
+            entries.filter_map(entry).collect()
+        })
+    }
+
+    /// Handles of a table without entries begin anew, as after BMv2's clearing of a table.
+    ///
+    /// # Errors
+    /// `NotFound` for the table.
+    pub fn forget_handles(&mut self, table: TableId) -> Controlled {
+        self.target(table)?.table.forget_handles();
+        Ok(())
     }
 
     /// Sets what a miss runs; none goes back to the program's default action.

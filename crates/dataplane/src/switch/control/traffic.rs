@@ -1,8 +1,9 @@
 //! Multicast groups and clone sessions.
 
 use crate::{
-    CloneSession, Controlled, MulticastGroup,
+    CloneSession, Controlled, Mirror, MulticastGroup, Queues,
     engine::Change,
+    invalid, limits,
     switch::Switch,
     traffic_manager::{TrafficManager, replication::Written},
 };
@@ -17,6 +18,41 @@ impl Switch {
         self.loaded()?;
         write(&mut self.model.traffic)?;
         self.done(change)
+    }
+
+    /// With a group changes what sessions make that go to it.
+    fn write_group(
+        &mut self,
+        id: u32,
+        write: impl FnOnce(&mut TrafficManager) -> Controlled,
+    ) -> Controlled {
+        self.write_traffic(&Change::MulticastGroup(id), write)?;
+        let sessions: Vec<u32> = self.model.traffic.sessions.to_group(id).collect();
+        for session in sessions {
+            self.done(&Change::CloneSession(session))?;
+        }
+        Ok(())
+    }
+
+    /// How many packets may wait in output queues, with whatever program.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn set_egress_queue_depth(&mut self, queues: Queues, n_packets: usize) -> Controlled {
+        check_queues(queues)?;
+        self.model.traffic.egress.set_capacity(queues, n_packets);
+        Ok(())
+    }
+
+    /// How many packets a second leave output queues, each by itself, with whatever program; none is as fast as
+    /// it goes.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn set_egress_queue_rate(&mut self, queues: Queues, rate_pps: Option<u64>) -> Controlled {
+        check_queues(queues)?;
+        self.model.traffic.egress.set_rate(queues, rate_pps);
+        Ok(())
     }
 
     /// Adds a clone session.
@@ -37,6 +73,25 @@ impl Switch {
         self.write_traffic(&change, |traffic| traffic.sessions.modify(session))
     }
 
+    /// Makes a clone session what BMv2 calls a mirroring session, whether there is one or not.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `FailedPrecondition`.
+    pub fn mirror(&mut self, session: u32, mirror: Mirror) -> Controlled {
+        let change = Change::CloneSession(session);
+        self.write_traffic(&change, |traffic| traffic.sessions.mirror(session, mirror))
+    }
+
+    /// A clone session as BMv2 would say it: of several replicas the first one's port.
+    pub fn mirrored(&self, session: u32) -> Option<Mirror> {
+        let session = self.model.traffic.sessions.get(session)?;
+        let first = session.copies.replicas.first();
+        Some(Mirror {
+            port: first.map(|replica| replica.port),
+            group: session.group,
+        })
+    }
+
     /// Takes a clone session away.
     ///
     /// # Errors
@@ -49,13 +104,18 @@ impl Switch {
     /// Clone sessions by id, from an id on: as many as have so many replicas, or one that has more; none
     /// where there are no more. For whoever reads many piece by piece.
     pub fn clone_sessions_from(&self, first: u32, n_replicas: usize) -> Vec<CloneSession> {
-        let sessions = some(self.model.traffic.sessions.from(first), n_replicas);
+        let traffic = &self.model.traffic;
+        let sessions = some(
+            traffic.sessions.with_groups(&traffic.groups, first),
+            n_replicas,
+        );
         sessions.into_iter().map(Written::into_session).collect()
     }
 
     /// Every clone session, by id.
     pub fn clone_sessions(&self) -> Vec<CloneSession> {
-        let sessions = self.model.traffic.sessions.from(0);
+        let traffic = &self.model.traffic;
+        let sessions = traffic.sessions.with_groups(&traffic.groups, 0);
         sessions.map(Written::into_session).collect()
     }
 
@@ -64,8 +124,7 @@ impl Switch {
     /// # Errors
     /// `InvalidArgument`, `AlreadyExists`, `ResourceExhausted`, `FailedPrecondition`.
     pub fn insert_multicast_group(&mut self, group: MulticastGroup) -> Controlled {
-        let change = Change::MulticastGroup(group.id);
-        self.write_traffic(&change, |traffic| traffic.groups.insert(group))
+        self.write_group(group.id, |traffic| traffic.groups.insert(group))
     }
 
     /// Replaces the replicas of a multicast group.
@@ -73,8 +132,7 @@ impl Switch {
     /// # Errors
     /// `InvalidArgument`, `NotFound`, `ResourceExhausted`, `FailedPrecondition`.
     pub fn modify_multicast_group(&mut self, group: MulticastGroup) -> Controlled {
-        let change = Change::MulticastGroup(group.id);
-        self.write_traffic(&change, |traffic| traffic.groups.modify(group))
+        self.write_group(group.id, |traffic| traffic.groups.modify(group))
     }
 
     /// Takes a multicast group away.
@@ -82,8 +140,7 @@ impl Switch {
     /// # Errors
     /// `NotFound`, `FailedPrecondition`.
     pub fn delete_multicast_group(&mut self, id: u32) -> Controlled {
-        let change = Change::MulticastGroup(id);
-        self.write_traffic(&change, |traffic| traffic.groups.delete(id))
+        self.write_group(id, |traffic| traffic.groups.delete(id))
     }
 
     /// Multicast groups, as [`Switch::clone_sessions_from`].
@@ -96,6 +153,25 @@ impl Switch {
     pub fn multicast_groups(&self) -> Vec<MulticastGroup> {
         let groups = self.model.traffic.groups.from(0);
         groups.map(Written::into_group).collect()
+    }
+}
+
+/// Queues that there are.
+fn check_queues(queues: Queues) -> Controlled {
+    let (max_port, n_queues) = (limits::PORT_ID_MAX, limits::EGRESS_QUEUES_PER_PORT);
+    match queues {
+        Queues {
+            port: Some(port), ..
+        } if port.0 > max_port => invalid(format!("port {port}, expected 0 to {max_port}")),
+        Queues {
+            queue: Some(queue), ..
+        } if queue >= n_queues => {
+            let max = n_queues - 1;
+            invalid(format!(
+                "the queue of priority {queue}, expected 0 to {max}"
+            ))
+        }
+        _ => Ok(()),
     }
 }
 

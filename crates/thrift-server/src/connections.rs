@@ -1,0 +1,142 @@
+//! How many connections there are, and which goes where there are too many: the one that has been silent for longest
+//! between calls; where all have a call under way, the new one.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::limits::{CONNECTIONS_MAX, KEEPALIVE_S};
+
+/// The connections that are open.
+#[derive(Clone, Default)]
+pub(crate) struct Connections(Arc<Mutex<Open>>);
+
+#[derive(Default)]
+struct Open {
+    n_admitted: u64,
+    by_number: BTreeMap<u64, One>,
+}
+
+struct One {
+    /// None while a call is under way.
+    silent_since: Option<Instant>,
+    cut: Option<oneshot::Sender<()>>,
+}
+
+/// A connection's place among them, until it is dropped.
+pub(crate) struct Place {
+    connections: Connections,
+    number: u64,
+}
+
+impl Connections {
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Room for one more, and what tells it to make room for another; none where all are busy.
+    pub(crate) fn admit(&self) -> Option<(Place, oneshot::Receiver<()>)> {
+        let mut open = self.open();
+        if open.by_number.len() >= CONNECTIONS_MAX && !open.cut_one() {
+            return None;
+        }
+        open.n_admitted += 1;
+        let number = open.n_admitted;
+        let (cut, is_cut) = oneshot::channel();
+        let one = One {
+            silent_since: Some(Instant::now()),
+            cut: Some(cut),
+        };
+        open.by_number.insert(number, one);
+        let connections = self.clone();
+        Some((
+            Place {
+                connections,
+                number,
+            },
+            is_cut,
+        ))
+    }
+}
+
+impl Open {
+    /// Whether there was one to cut. It has no place from now on.
+    fn cut_one(&mut self) -> bool {
+        let silent = self.by_number.iter();
+        let silent = silent.filter_map(|(number, one)| Some((one.silent_since?, *number)));
+        let Some((_, number)) = silent.min() else {
+            return false;
+        };
+        let cut = self.by_number.remove(&number).and_then(|one| one.cut);
+        // It may have ended by itself just now.
+        cut.is_some_and(|cut| cut.send(()).is_ok()) || self.by_number.len() < CONNECTIONS_MAX
+    }
+}
+
+impl Place {
+    /// A call begins to come, or is answered.
+    pub(crate) fn set_busy(&self, is_busy: bool) {
+        if let Some(one) = self.connections.open().by_number.get_mut(&self.number) {
+            one.silent_since = (!is_busy).then(Instant::now);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.open().by_number.remove(&self.number);
+    }
+}
+
+/// Answers are short and waited for; a machine that has gone is found out.
+pub(crate) fn prepare(stream: &TcpStream) {
+    // Without either it works as well, only more slowly.
+    let _ = stream.set_nodelay(true);
+    let silence = Duration::from_secs(KEEPALIVE_S);
+    let keepalive = TcpKeepalive::new()
+        .with_time(silence)
+        .with_interval(silence);
+    let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_that_was_silent_for_longest_makes_room_and_a_busy_one_does_not() {
+        let connections = Connections::default();
+        let all: Vec<_> = (0..CONNECTIONS_MAX)
+            .filter_map(|_| connections.admit())
+            .collect();
+        assert_eq!(all.len(), CONNECTIONS_MAX);
+        let mut all = all.into_iter();
+        let (busy, mut busy_is_cut) = all.next().unwrap();
+        busy.set_busy(true);
+        let (_silent, mut silent_is_cut) = all.next().unwrap();
+        let (_lately, mut lately_is_cut) = all.next().unwrap();
+        let new = connections.admit();
+        assert!(new.is_some());
+        assert!(silent_is_cut.try_recv().is_ok());
+        assert!(busy_is_cut.try_recv().is_err() && lately_is_cut.try_recv().is_err());
+        drop(new);
+        assert_eq!(connections.open().by_number.len(), CONNECTIONS_MAX - 1);
+    }
+
+    #[test]
+    fn where_all_are_busy_a_new_one_finds_no_place() {
+        let connections = Connections::default();
+        let all: Vec<_> = (0..CONNECTIONS_MAX)
+            .filter_map(|_| connections.admit())
+            .collect();
+        all.iter().for_each(|(place, _)| place.set_busy(true));
+        assert!(connections.admit().is_none());
+        all[5].0.set_busy(false);
+        assert!(connections.admit().is_some());
+    }
+}

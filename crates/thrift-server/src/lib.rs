@@ -1,0 +1,32 @@
+//! BMv2's Thrift services over [`control`]: Standard, SimplePreLAG and SimpleSwitch on one port, as `simple_switch`
+//! serves them and `simple_switch_CLI` calls them.
+//!
+//! A neighbour of P4Runtime's server: both write through one [`control::Device`], so what one has written the other
+//! reads. Calls, numbers of fields and codes are BMv2's; `docs/thrift.md` says of every call what differs.
+//! Not here: nanomsg (digests, events), BMv2's debugger.
+//!
+//! # The steps of a call
+//!
+//! | step | ended there |
+//! |---|---|
+//! | 1. It arrives, in pieces; a long one waits for room. | nothing was done |
+//! | 2. It is read whole, and its arguments are looked at. | nothing was done |
+//! | 3. It waits for its turn ([`control::Device::in_turn`]). | nothing was done |
+//! | 4. It has its turn: what it names by a handle is looked up, then written. | it goes on to its end, unheard |
+//! | 5. It is answered. | it was done; who called does not know |
+//!
+//! Reading order: `server`, `wire`, `call`, `services`, `site`.
+
+mod call;
+mod connections;
+mod exception;
+mod key;
+pub mod limits;
+mod server;
+mod services;
+mod site;
+mod values;
+pub mod wire;
+
+pub use server::Server;
+pub use site::ServerConfig;

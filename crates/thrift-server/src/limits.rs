@@ -1,0 +1,46 @@
+//! Every limit of the server: a name, a unit, a reason. A number exists in this place only.
+
+/// Bytes of a call at most. The longest is `bm_load_new_config`, whose argument is a program's BMv2 JSON: of large
+/// ones some megabytes.
+pub const CALL_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Bytes of a call that anybody may send at any time; longer ones wait until there is room for them.
+pub const SHORT_CALL_BYTES_MAX: usize = 64 * 1024;
+
+/// Calls beyond that, and answers that may become long (all entries of a table, say), at one time.
+pub const LONG_CALLS_MAX: usize = 2;
+
+/// Values of a call's arguments: a value takes some forty bytes here, and as list of booleans one byte of the call.
+pub const VALUES_MAX: usize = 256 * 1024;
+
+/// Structures and containers within each other; BMv2's calls have four.
+pub const DEPTH_MAX: usize = 16;
+
+/// Bytes of an answer: a million entries of a table, of some hundred bytes each, twice.
+pub const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Connections that are open: scripts open one a run, and forget to close some.
+pub const CONNECTIONS_MAX: usize = 128;
+
+/// Seconds in which a call that has begun must arrive whole, from when there is room for it: a long one may hold
+/// others up. Between calls a connection may be silent for ever, since a person may sit at the other end.
+pub const ARRIVAL_S: u64 = 60;
+
+/// Seconds in which something must be taken of an answer.
+pub const STALL_S: u64 = 30;
+
+/// Seconds of silence after which the kernel asks whether there is another end still.
+pub const KEEPALIVE_S: u64 = 60;
+
+/// How long until the next try to accept a connection after one that failed, for want of descriptors mostly.
+/// Milliseconds.
+pub const ACCEPT_RETRY_MS: u64 = 100;
+
+/// Bytes that are read, or written, at once.
+pub const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Nodes of the replication engine that Thrift clients make, as BMv2's.
+pub const NODES_MAX: usize = 4_096;
+
+/// Ports of a node, and LAGs, as BMv2's maps have bits.
+pub const MAP_BITS_MAX: usize = 512;

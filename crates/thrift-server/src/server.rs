@@ -1,0 +1,271 @@
+//! The server: connections, the calls that come over each one after the other, their answers.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::Device;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::call::{Answered, Args, Refusal};
+use crate::connections::{Connections, Place, prepare};
+use crate::limits::{ACCEPT_RETRY_MS, ARRIVAL_S, CHUNK_BYTES, SHORT_CALL_BYTES_MAX, STALL_S};
+use crate::services;
+use crate::site::{ServerConfig, Site};
+use crate::wire::read::{self, Message};
+use crate::wire::scan::Scan;
+use crate::wire::write::{self, Writer};
+use crate::wire::{Failure, FailureKind, Kind, WireError};
+
+/// Serves BMv2's Thrift services of one switch. Clones share everything.
+#[derive(Clone)]
+pub struct Server {
+    site: Arc<Site>,
+}
+
+/// Why a connection ends.
+#[derive(Debug)]
+enum End {
+    /// The other end closed it between two calls.
+    Done,
+    /// It was closed, or broke, within one.
+    Broken,
+    /// Nothing came of a call that had begun, or its answer was not taken.
+    Stalled,
+    /// What came is no call; its name and number, as far as it has any.
+    Malformed(WireError, Option<(String, i32)>),
+}
+
+impl From<io::Error> for End {
+    fn from(_: io::Error) -> Self {
+        Self::Broken
+    }
+}
+
+impl Server {
+    /// A server of a device, which other protocols may serve too.
+    pub fn new(config: ServerConfig, device: Arc<Device>) -> Self {
+        Self {
+            site: Arc::new(Site::new(config, device)),
+        }
+    }
+
+    /// Serves until `shutdown` resolves; calls that are under way then are given up, or go on unheard.
+    pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) {
+        tokio::pin!(shutdown);
+        let (connections, mut served) = (Connections::default(), JoinSet::new());
+        loop {
+            tokio::select! {
+                () = &mut shutdown => return,
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => self.begin(&connections, &mut served, stream),
+                    // Without a descriptor left the kernel would refuse at once, again and again.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(ACCEPT_RETRY_MS)).await,
+                },
+                Some(_) = served.join_next() => {}
+            }
+        }
+    }
+
+    /// One for which there is no place is closed.
+    fn begin(&self, connections: &Connections, served: &mut JoinSet<()>, stream: TcpStream) {
+        let Some((place, cut)) = connections.admit() else {
+            tracing::warn!(
+                event = "thrift_refused",
+                "a Thrift connection was closed: too many are busy"
+            );
+            return;
+        };
+        prepare(&stream);
+        let mut connection = Connection {
+            site: Arc::clone(&self.site),
+            stream,
+            place,
+            received: Vec::new(),
+        };
+        served.spawn(async move {
+            tokio::select! {
+                end = connection.run() => connection.ended(&end).await,
+                // Given up where it waits for a call, so that nothing is lost.
+                _ = cut => {}
+            }
+        });
+    }
+}
+
+/// A call that has come whole, and the room that it takes if it is long.
+struct Received {
+    n_bytes: usize,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+struct Connection {
+    site: Arc<Site>,
+    stream: TcpStream,
+    place: Place,
+    /// What came, from the beginning of a call on.
+    received: Vec<u8>,
+}
+
+impl Connection {
+    /// Answers call after call, until there are no more.
+    async fn run(&mut self) -> End {
+        loop {
+            if let Err(end) = self.serve_one().await {
+                return end;
+            }
+        }
+    }
+
+    async fn serve_one(&mut self) -> Result<(), End> {
+        let received = self.receive().await?;
+        let call = self.received[..received.n_bytes].to_vec();
+        self.received.drain(..received.n_bytes);
+        let message = read::message(&call);
+        let message = message.map_err(|error| End::Malformed(error, read::head(&call)))?;
+        drop(call);
+        if let Some(answer) = answer(&self.site, message).await {
+            self.send(&answer).await?;
+        }
+        // After a long call its room is given back.
+        self.received.shrink_to(CHUNK_BYTES);
+        self.place.set_busy(false);
+        Ok(())
+    }
+
+    /// Waits for the next call, for as long as it takes until it begins.
+    async fn receive(&mut self) -> Result<Received, End> {
+        let (mut scan, mut room) = (Scan::default(), None);
+        if self.received.is_empty() {
+            self.read().await?;
+        }
+        self.place.set_busy(true);
+        let arrival = Duration::from_secs(ARRIVAL_S);
+        let mut deadline = Instant::now() + arrival;
+        loop {
+            if let Some(n_bytes) = self.scanned(&mut scan)? {
+                return Ok(Received {
+                    n_bytes,
+                    _room: room,
+                });
+            }
+            if room.is_none() && scan.least_length() > SHORT_CALL_BYTES_MAX {
+                let all = Arc::clone(&self.site.long_calls);
+                room = all.acquire_owned().await.ok();
+                deadline = Instant::now() + arrival;
+            }
+            match timeout_at(deadline, self.read()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(End::Done)) => return Err(End::Broken),
+                Ok(Err(end)) => return Err(end),
+                Err(_) => return Err(End::Stalled),
+            }
+        }
+    }
+
+    fn scanned(&self, scan: &mut Scan) -> Result<Option<usize>, End> {
+        let head = || read::head(&self.received);
+        let length = scan.length(&self.received);
+        length.map_err(|error| End::Malformed(error, head()))
+    }
+
+    async fn read(&mut self) -> Result<(), End> {
+        self.received.reserve(CHUNK_BYTES);
+        match self.stream.read_buf(&mut self.received).await? {
+            0 => Err(End::Done),
+            _ => Ok(()),
+        }
+    }
+
+    async fn send(&mut self, answer: &[u8]) -> Result<(), End> {
+        for chunk in answer.chunks(CHUNK_BYTES) {
+            let sent = timeout(Duration::from_secs(STALL_S), self.stream.write_all(chunk)).await;
+            sent.map_err(|_| End::Stalled)??;
+        }
+        Ok(())
+    }
+
+    /// Who sent something that is no call is told so, as far as it can be, and the connection is closed: where the
+    /// next call would begin nobody knows.
+    async fn ended(&mut self, end: &End) {
+        match end {
+            End::Malformed(error, head) => {
+                tracing::info!(event = "thrift_malformed", %error, "a Thrift connection was closed: {error}");
+                if let Some((name, number)) = head {
+                    let failure = write::failure(call_of(name), *number, &protocol(error));
+                    // It is closed whether that arrives or not.
+                    let _ = self.send(&failure).await;
+                }
+            }
+            End::Stalled => {
+                tracing::info!(
+                    event = "thrift_stalled",
+                    "a Thrift connection was closed: a call did not arrive within {ARRIVAL_S} seconds, or nothing was taken of an answer for {STALL_S}"
+                );
+            }
+            End::Done | End::Broken => {}
+        }
+    }
+}
+
+fn protocol(error: &WireError) -> Failure {
+    Failure {
+        kind: FailureKind::Protocol,
+        message: error.to_string(),
+    }
+}
+
+/// A call's name without the service, which answers have.
+fn call_of(name: &str) -> &str {
+    name.rsplit(':').next().unwrap_or_default()
+}
+
+/// None where none is wanted.
+async fn answer(site: &Arc<Site>, message: Message) -> Option<Vec<u8>> {
+    let Message {
+        name,
+        kind,
+        number,
+        fields,
+    } = message;
+    let call = call_of(&name);
+    if !matches!(kind, Some(Kind::Call | Kind::Oneway)) {
+        let failure = Failure {
+            kind: FailureKind::MessageType,
+            message: "expected a call".into(),
+        };
+        return Some(write::failure(call, number, &failure));
+    }
+    let answered = services::answer(site, &name, Args::new(&fields)).await;
+    tell(call, &answered);
+    (kind == Some(Kind::Call)).then(|| encoded(call, number, answered))
+}
+
+/// Why a call was refused: its exception has no words for that.
+fn tell(call: &str, answered: &Answered) {
+    let reason = match answered {
+        Ok(_) => return,
+        Err(Refusal::Declared(exception)) => &exception.message,
+        Err(Refusal::Failed(failure)) => &failure.message,
+    };
+    tracing::info!(event = "thrift_refused_call", call, %reason, "Thrift: {call} was refused: {reason}");
+}
+
+fn encoded(call: &str, number: i32, answered: Answered) -> Vec<u8> {
+    if let Err(Refusal::Failed(failure)) = &answered {
+        return write::failure(call, number, failure);
+    }
+    let mut writer = Writer::default();
+    writer.head(call, Kind::Reply, number);
+    match answered {
+        Ok(answer) => answer.write(&mut writer),
+        Err(Refusal::Declared(exception)) => exception.write(&mut writer),
+        Err(Refusal::Failed(_)) => {}
+    }
+    writer.stop();
+    writer.into_bytes()
+}

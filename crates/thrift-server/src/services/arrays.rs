@@ -1,0 +1,194 @@
+//! Counter arrays and registers.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use control::{CellValue, Operation, Pipeline};
+use dataplane::{ControlErrorKind, CounterId, CounterValue, RegisterId};
+
+use super::expect_context;
+use super::tables::{counter_answer, counter_value};
+use crate::call::{Answer, Answered, Args, Refusal, declared, expect_room};
+use crate::exception::{ArrayCode, Exception};
+use crate::site::Site;
+use crate::values::{of_i64, to_i64};
+use crate::wire::Type;
+use crate::wire::write::Writer;
+
+/// None where there is no such call.
+pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+    Some(match call {
+        "bm_counter_read" => read_counter(site, args).await,
+        "bm_counter_write" => write_counter(site, args).await,
+        "bm_counter_reset_all" => reset_counters(site, args).await,
+        "bm_register_read" => read_register(site, args).await,
+        "bm_register_read_all" => read_registers(site, args).await,
+        "bm_register_write" => write_register(site, args).await,
+        "bm_register_write_range" => write_registers(site, args).await,
+        "bm_register_reset" => reset_registers(site, args).await,
+        _ => return None,
+    })
+}
+
+/// One below zero is beyond every end.
+pub(super) fn index(found: i32) -> u64 {
+    u64::try_from(found).unwrap_or(u64::MAX)
+}
+
+fn code(kind: ControlErrorKind) -> ArrayCode {
+    match kind {
+        ControlErrorKind::OutOfRange => ArrayCode::InvalidIndex,
+        _ => ArrayCode::Error,
+    }
+}
+
+/// What reading says is the device's error, or an array's.
+fn of_reading(error: control::Error) -> Refusal {
+    match error {
+        control::Error::Refused(error) => declared(code)(error),
+        other => other.into(),
+    }
+}
+
+fn none(what: &str, name: &str) -> Refusal {
+    Exception::new(ArrayCode::InvalidName, format!("no {what} \"{name}\"")).into()
+}
+
+fn counter(site: &Site, args: Args<'_>) -> Result<(Arc<Pipeline>, CounterId), Refusal> {
+    expect_context(args)?;
+    let (pipeline, name) = (site.pipeline()?, args.text(2)?);
+    let counter = pipeline.program().counter(name);
+    let counter = counter.ok_or_else(|| none("counter array", name))?;
+    Ok((pipeline, counter))
+}
+
+async fn read_counter(site: &Site, args: Args<'_>) -> Answered {
+    let (_, counter) = counter(site, args)?;
+    let mut cells = one(index(args.i32(3)?));
+    let reading = site.device.reading().await?;
+    let values = reading
+        .counter_cells(counter, &mut cells)
+        .await
+        .map_err(of_reading)?;
+    let value = values.and_then(|values| values.first().copied());
+    Ok(counter_answer(value.unwrap_or_default()))
+}
+
+fn one(index: u64) -> Range<u64> {
+    index.min(u64::MAX - 1)..index.min(u64::MAX - 1) + 1
+}
+
+async fn write_counter(site: &Site, args: Args<'_>) -> Answered {
+    let (pipeline, counter) = counter(site, args)?;
+    let value = CellValue::Counter(counter, counter_value(args.fields(4)?)?);
+    set(site, pipeline, value, one(index(args.i32(3)?))).await
+}
+
+async fn reset_counters(site: &Site, args: Args<'_>) -> Answered {
+    let (pipeline, counter) = counter(site, args)?;
+    let size = move |switch: &dataplane::Switch| switch.counter_size(counter);
+    let cells = 0..site.read_first(&pipeline, size).await?;
+    let zero = CellValue::Counter(counter, CounterValue::default());
+    set(site, pipeline, zero, cells).await
+}
+
+async fn set(
+    site: &Site,
+    pipeline: Arc<Pipeline>,
+    value: CellValue,
+    cells: Range<u64>,
+) -> Answered {
+    let result = site
+        .write(pipeline, Operation::SetCells(value, cells))
+        .await?;
+    result.map_err(declared(code))?;
+    Ok(Answer::Void)
+}
+
+/// A register array, how many cells it has, and of how many bits.
+struct Register {
+    pipeline: Arc<Pipeline>,
+    id: RegisterId,
+    size: u64,
+    bits: u32,
+}
+
+impl Register {
+    async fn of(site: &Site, args: Args<'_>) -> Result<Self, Refusal> {
+        expect_context(args)?;
+        let (pipeline, name) = (site.pipeline()?, args.text(2)?);
+        let id = pipeline.program().register(name);
+        let id = id.ok_or_else(|| none("register array", name))?;
+        let measures = move |switch: &dataplane::Switch| {
+            (switch.register_size(id), switch.register_width_bits(id))
+        };
+        let (size, bits) = site.read_first(&pipeline, measures).await?;
+        Ok(Self {
+            pipeline,
+            id,
+            size,
+            bits,
+        })
+    }
+
+    async fn set(self, site: &Site, value: i64, cells: Range<u64>) -> Answered {
+        let value = CellValue::Register(self.id, of_i64(value, self.bits));
+        set(site, self.pipeline, value, cells).await
+    }
+}
+
+async fn read_register(site: &Site, args: Args<'_>) -> Answered {
+    let register = Register::of(site, args).await?;
+    let mut cells = one(index(args.i32(3)?));
+    let reading = site.device.reading().await?;
+    let values = reading
+        .register_cells(register.id, &mut cells)
+        .await
+        .map_err(of_reading)?;
+    let value = values.and_then(|values| values.first().map(|value| to_i64(value)));
+    Ok(Answer::I64(value.unwrap_or_default()))
+}
+
+async fn read_registers(site: &Site, args: Args<'_>) -> Answered {
+    let register = Register::of(site, args).await?;
+    let _long = site.long_calls.acquire().await;
+    let reading = site.device.reading().await?;
+    let (mut cells, mut writer, mut n_cells) = (0..register.size, Writer::default(), 0);
+    while let Some(values) = reading
+        .register_cells(register.id, &mut cells)
+        .await
+        .map_err(of_reading)?
+    {
+        n_cells += values.len();
+        values.iter().for_each(|value| writer.i64(to_i64(value)));
+        expect_room(&writer)?;
+    }
+    Ok(Answer::list(Type::I64, n_cells, &writer))
+}
+
+async fn write_register(site: &Site, args: Args<'_>) -> Answered {
+    let register = Register::of(site, args).await?;
+    register
+        .set(site, args.i64(4)?, one(index(args.i32(3)?)))
+        .await
+}
+
+/// From the first index to the one before the last.
+async fn write_registers(site: &Site, args: Args<'_>) -> Answered {
+    let register = Register::of(site, args).await?;
+    let (start, end) = (index(args.i32(3)?), index(args.i32(4)?));
+    if start > end || end > register.size {
+        let message = format!(
+            "expected cells of 0 to {}, found {start} to {end}",
+            register.size
+        );
+        return Err(Exception::new(ArrayCode::InvalidIndex, message).into());
+    }
+    register.set(site, args.i64(5)?, start..end).await
+}
+
+async fn reset_registers(site: &Site, args: Args<'_>) -> Answered {
+    let register = Register::of(site, args).await?;
+    let cells = 0..register.size;
+    register.set(site, 0, cells).await
+}

@@ -1,0 +1,70 @@
+//! Parameters of custom CRCs. There are no Toeplitz hashes in v1model programs.
+
+use std::sync::Arc;
+
+use control::Operation;
+use dataplane::{ControlErrorKind, CrcParameters};
+
+use super::expect_context;
+use crate::call::{Answer, Answered, Args, Refusal, declared};
+use crate::exception::{Exception, HashCode};
+use crate::site::Site;
+
+/// None where there is no such call.
+pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+    Some(match call {
+        "bm_set_crc16_custom_parameters" => set(site, args, 16).await,
+        "bm_set_crc32_custom_parameters" => set(site, args, 32).await,
+        "bm_set_toeplitz_hash_key" => toeplitz(args),
+        _ => return None,
+    })
+}
+
+fn code(kind: ControlErrorKind) -> HashCode {
+    match kind {
+        ControlErrorKind::NotFound => HashCode::InvalidName,
+        ControlErrorKind::FailedPrecondition => HashCode::WrongType,
+        _ => HashCode::InvalidConfig,
+    }
+}
+
+/// Thrift has no unsigned numbers: the bits are what counts.
+fn parameters(args: Args<'_>, bits: u32) -> Result<CrcParameters, Refusal> {
+    let number = |id| match bits {
+        16 => Ok(u64::from(args.i16(id)?.cast_unsigned())),
+        _ => Ok(u64::from(args.i32(id)?.cast_unsigned())) as Result<u64, Refusal>,
+    };
+    Ok(CrcParameters {
+        polynomial: number(1)?,
+        initial: number(2)?,
+        xor_out: number(3)?,
+        reflect_in: args.bool(4)?,
+        reflect_out: args.bool(5)?,
+    })
+}
+
+async fn set(site: &Site, args: Args<'_>, bits: u32) -> Answered {
+    expect_context(args)?;
+    let (pipeline, name) = (site.pipeline()?, args.text(2)?);
+    let fields = args.fields(3)?;
+    let fields = fields.ok_or_else(|| Refusal::protocol("field 3: expected parameters".into()))?;
+    let mut calculations = pipeline.program().ir().calculations.iter();
+    let found = calculations.find(|it| it.name == name);
+    let found_bits = found.and_then(|it| it.algorithm.custom_crc_bits());
+    if found_bits.is_some_and(|found| found != bits) {
+        let message = format!("calculation \"{name}\" is no custom CRC of {bits} bits");
+        return Err(Exception::new(HashCode::WrongType, message).into());
+    }
+    let set = Operation::SetCrcParameters(name.to_owned(), parameters(fields, bits)?);
+    site.write(pipeline, set).await?.map_err(declared(code))?;
+    Ok(Answer::Void)
+}
+
+fn toeplitz(args: Args<'_>) -> Answered {
+    expect_context(args)?;
+    let message = format!(
+        "\"{}\" is no Toeplitz hash: v1model has none",
+        args.text(2)?
+    );
+    Err(Exception::new(HashCode::WrongType, message).into())
+}

@@ -1,0 +1,121 @@
+//! Meter arrays: BMv2's rates are units a microsecond, the lower one first.
+
+use std::sync::Arc;
+
+use control::{CellValue, Operation};
+use dataplane::{ControlErrorKind, MeterConfig};
+
+use super::arrays::index;
+use super::expect_context;
+use crate::call::{Answer, Answered, Args, Refusal, declared};
+use crate::exception::{Exception, MeterCode};
+use crate::site::Site;
+use crate::wire::Type;
+
+const PER_SECOND: f64 = 1_000_000.0;
+
+/// Rates of BMv2's, of which v1model's meters have two; within, why they are none.
+pub(super) fn rates(
+    rates: Vec<Args<'_>>,
+) -> Result<Result<MeterConfig, (MeterCode, String)>, Refusal> {
+    let [committed, peak] = rates[..] else {
+        let message = format!("expected two rates, found {}", rates.len());
+        return Ok(Err((MeterCode::BadRatesList, message)));
+    };
+    let rate = |args: Args<'_>| Ok((args.double(1)?, args.i32(2)?)) as Result<(f64, i32), Refusal>;
+    let ((committed, committed_burst), (peak, peak_burst)) = (rate(committed)?, rate(peak)?);
+    if !(0.0..=peak).contains(&committed) || !peak.is_finite() {
+        let message =
+            format!("expected rates from 0 on, the lower first, found {committed} and {peak}");
+        return Ok(Err((MeterCode::InvalidInfoRate, message)));
+    }
+    let per_second = |rate: f64| (rate * PER_SECOND).round() as u64;
+    Ok(Ok(MeterConfig {
+        committed_rate: per_second(committed),
+        committed_burst: committed_burst.cast_unsigned().into(),
+        peak_rate: per_second(peak),
+        peak_burst: peak_burst.cast_unsigned().into(),
+        excess_burst: 0,
+    }))
+}
+
+/// A list of rates; none is an empty one.
+pub(super) fn rates_answer(config: Option<MeterConfig>) -> Answer {
+    let rates = config.map(|config| {
+        [
+            (config.committed_rate, config.committed_burst),
+            (config.peak_rate, config.peak_burst),
+        ]
+    });
+    let rates: Vec<(u64, u64)> = rates.into_iter().flatten().collect();
+    Answer::encoded(Type::List, |writer| {
+        writer.list(Type::Struct, rates.len());
+        for (rate, burst) in rates {
+            writer
+                .field(1, Type::Double)
+                .double(rate as f64 / PER_SECOND);
+            let burst = i32::try_from(burst).unwrap_or(i32::MAX);
+            writer.field(2, Type::I32).i32(burst);
+            writer.stop();
+        }
+    })
+}
+
+/// None where there is no such call.
+pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+    Some(match call {
+        "bm_meter_array_set_rates" => set(site, args, None).await,
+        "bm_meter_set_rates" => set(site, args, Some(3)).await,
+        "bm_meter_get_rates" => get(site, args).await,
+        _ => return None,
+    })
+}
+
+fn code(kind: ControlErrorKind) -> MeterCode {
+    match kind {
+        ControlErrorKind::OutOfRange => MeterCode::InvalidIndex,
+        ControlErrorKind::InvalidArgument => MeterCode::InvalidInfoRate,
+        _ => MeterCode::Error,
+    }
+}
+
+fn find(
+    site: &Site,
+    args: Args<'_>,
+) -> Result<(Arc<control::Pipeline>, dataplane::MeterId), Refusal> {
+    expect_context(args)?;
+    let (pipeline, name) = (site.pipeline()?, args.text(2)?);
+    let meter = pipeline.program().meter(name);
+    let meter = meter.ok_or_else(|| {
+        Exception::new(MeterCode::InvalidName, format!("no meter array \"{name}\""))
+    })?;
+    Ok((pipeline, meter))
+}
+
+/// Of the cell whose index is in a field, or of all.
+async fn set(site: &Site, args: Args<'_>, index_field: Option<i16>) -> Answered {
+    let (pipeline, meter) = find(site, args)?;
+    let rates = rates(args.all_fields(index_field.unwrap_or(2) + 1)?)?;
+    let config = rates.map_err(|(code, message)| Exception::new(code, message))?;
+    let cells = match index_field {
+        Some(field) => {
+            let index = index(args.i32(field)?);
+            index..index.saturating_add(1)
+        }
+        None => {
+            let size = move |switch: &dataplane::Switch| switch.meter_size(meter);
+            0..site.read_first(&pipeline, size).await?
+        }
+    };
+    let set = Operation::SetCells(CellValue::Meter(meter, Some(config)), cells);
+    site.write(pipeline, set).await?.map_err(declared(code))?;
+    Ok(Answer::Void)
+}
+
+async fn get(site: &Site, args: Args<'_>) -> Answered {
+    let (pipeline, meter) = find(site, args)?;
+    let index = index(args.i32(3)?);
+    let read = move |switch: &dataplane::Switch| switch.meter_cell(meter, index);
+    let config = site.read_first(&pipeline, read).await?;
+    Ok(rates_answer(config.map_err(declared(code))?))
+}

@@ -1,0 +1,111 @@
+//! The calls of each service, one function a call or a few that are alike.
+
+pub(crate) mod arrays;
+pub(crate) mod hashes;
+pub(crate) mod learning;
+pub(crate) mod meters;
+pub(crate) mod multicast;
+pub(crate) mod ports;
+pub(crate) mod profiles;
+pub(crate) mod programs;
+pub(crate) mod simple_switch;
+pub(crate) mod state;
+pub(crate) mod tables;
+pub(crate) mod value_sets;
+
+use std::sync::Arc;
+
+use crate::call::{Answered, Args, Refusal};
+use crate::site::Site;
+use crate::wire::{Failure, FailureKind};
+
+/// A service of BMv2's, by the name under which it is multiplexed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Service {
+    Standard,
+    /// With and without LAGs, which the arguments tell.
+    Multicast,
+    SimpleSwitch,
+}
+
+impl Service {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "standard" => Self::Standard,
+            "simple_pre_lag" | "simple_pre" => Self::Multicast,
+            "simple_switch" => Self::SimpleSwitch,
+            _ => return None,
+        })
+    }
+}
+
+fn unknown(message: String) -> Refusal {
+    let kind = FailureKind::UnknownMethod;
+    Refusal::Failed(Failure { kind, message })
+}
+
+/// Carries out a call. `name` has the service in front, as multiplexing does it.
+pub(crate) async fn answer(site: &Arc<Site>, name: &str, args: Args<'_>) -> Answered {
+    let Some((service, call)) = name.split_once(':') else {
+        return Err(unknown(format!(
+            "expected a call of \"standard\", \"simple_pre_lag\" or \"simple_switch\" with a colon between, found \"{name}\""
+        )));
+    };
+    let answered = match Service::of(service) {
+        Some(Service::Standard) => standard(site, call, args).await,
+        Some(Service::Multicast) => multicast::answer(site, call, args).await,
+        Some(Service::SimpleSwitch) => simple_switch::answer(site, call, args).await,
+        None => {
+            return Err(unknown(format!(
+                "expected the service standard, simple_pre_lag or simple_switch, found \"{service}\""
+            )));
+        }
+    };
+    answered.unwrap_or_else(|| {
+        Err(unknown(format!(
+            "the service \"{service}\" has no call \"{call}\""
+        )))
+    })
+}
+
+/// None where there is no such call.
+async fn standard(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+    if let Some(answered) = tables::answer(site, call, args).await {
+        return Some(answered);
+    }
+    if let Some(answered) = profiles::answer(site, call, args).await {
+        return Some(answered);
+    }
+    if let Some(answered) = arrays::answer(site, call, args).await {
+        return Some(answered);
+    }
+    if let Some(answered) = meters::answer(site, call, args).await {
+        return Some(answered);
+    }
+    if let Some(answered) = value_sets::answer(site, call, args).await {
+        return Some(answered);
+    }
+    if let Some(answered) = programs::answer(site, call, args).await {
+        return Some(answered);
+    }
+    if let Some(answered) = hashes::answer(site, call, args).await {
+        return Some(answered);
+    }
+    match call {
+        "bm_dev_mgr_add_port" => Some(ports::add(args)),
+        "bm_dev_mgr_remove_port" => Some(ports::remove(args)),
+        "bm_dev_mgr_show_ports" => Some(ports::show(site).await),
+        "bm_serialize_state" => Some(state::serialize(site).await),
+        _ => learning::answer(call, args),
+    }
+}
+
+/// BMv2 knows one context; its clients name it in front of everything else.
+pub(crate) fn expect_context(args: Args<'_>) -> Result<(), Refusal> {
+    match args.i32(1)? {
+        0 => Ok(()),
+        found => Err(Refusal::protocol(format!(
+            "expected the context 0, found {found}"
+        ))),
+    }
+}

@@ -1,0 +1,507 @@
+//! The service SimplePreLAG: multicast groups by way of nodes.
+//!
+//! BMv2's replication engine has groups, which are lists of nodes; a node has a replication id, ports and LAGs. The
+//! data plane has groups of replicas only, which P4Runtime writes too. So nodes are kept here, and a change of one
+//! becomes a change of the groups that it is in. What stands in the data plane is what counts: a group that another
+//! client has changed since is taken apart into nodes anew, and its old nodes are in no group any more.
+//!
+//! A LAG stands for one of its ports. BMv2 chooses it by a hash that is always 255, so it is known before a packet
+//! comes.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use control::{Device, Note, Operation, Pipeline, Turn};
+use dataplane::{MulticastGroup, PortId, Replica};
+use serde_json::json;
+
+use super::expect_context;
+use crate::call::{Answer, Answered, Args, Refusal, declared};
+use crate::exception::{Exception, MulticastCode};
+use crate::limits::{MAP_BITS_MAX, NODES_MAX};
+use crate::site::{Site, read_first, write_all};
+
+/// The hash by which BMv2 chooses a LAG's port.
+const LAG_HASH: usize = 0xff;
+
+/// One by which BMv2 copies a packet to some ports.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Node {
+    rid: u16,
+    /// In ascending order, as LAGs are.
+    ports: Vec<u16>,
+    lags: Vec<u16>,
+    group: Option<u32>,
+}
+
+/// Nodes, LAGs and the groups' lists of nodes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Multicast {
+    /// The pipeline that they are of.
+    generation: u64,
+    nodes: BTreeMap<i32, Node>,
+    groups: BTreeMap<u32, Vec<i32>>,
+    lags: BTreeMap<u16, Vec<u16>>,
+}
+
+fn refuse<T>(code: MulticastCode, message: impl Into<String>) -> Result<T, Refusal> {
+    Err(Exception::new(code, message).into())
+}
+
+impl Multicast {
+    /// Begins anew with another pipeline, whose groups are none of these.
+    fn be_of(&mut self, generation: u64) {
+        if self.generation != generation {
+            *self = Self {
+                generation,
+                ..Self::default()
+            };
+        }
+    }
+
+    fn lowest_free(&self) -> i32 {
+        let taken = self.nodes.keys();
+        taken.fold(0, |lowest, taken| lowest + i32::from(*taken == lowest))
+    }
+
+    fn add(&mut self, node: Node) -> i32 {
+        let handle = self.lowest_free();
+        self.nodes.insert(handle, node);
+        handle
+    }
+
+    fn node(&mut self, handle: i32) -> Result<&mut Node, Refusal> {
+        match self.nodes.get_mut(&handle) {
+            Some(node) => Ok(node),
+            None => refuse(
+                MulticastCode::InvalidNodeHandle,
+                format!("no node {handle}"),
+            ),
+        }
+    }
+
+    /// Nodes of a group are in none.
+    fn forget_group(&mut self, id: u32) {
+        for handle in self.groups.remove(&id).unwrap_or_default() {
+            if let Some(node) = self.nodes.get_mut(&handle) {
+                node.group = None;
+            }
+        }
+    }
+
+    /// Knows a group as it stands in the data plane.
+    fn know(&mut self, group: &MulticastGroup) {
+        if self.groups.contains_key(&group.id) && self.replicas(group.id) == group.replicas {
+            return;
+        }
+        self.forget_group(group.id);
+        let nodes = nodes_of(group).into_iter().map(|node| self.add(node));
+        let nodes = nodes.collect();
+        self.groups.insert(group.id, nodes);
+    }
+
+    /// What a group copies to, in BMv2's order: node by node, its ports, then its LAGs.
+    fn replicas(&self, group: u32) -> Vec<Replica> {
+        let nodes = self.groups.get(&group).into_iter().flatten();
+        let nodes = nodes.filter_map(|handle| self.nodes.get(handle));
+        let replicas = nodes.flat_map(|node| {
+            let of_lags = node.lags.iter().filter_map(|lag| self.port_of(*lag));
+            let ports = node.ports.iter().copied().chain(of_lags);
+            ports.map(|port| Replica {
+                port: PortId(port),
+                instance: node.rid,
+            })
+        });
+        replicas.collect()
+    }
+
+    /// None of a LAG without members.
+    fn port_of(&self, lag: u16) -> Option<u16> {
+        let ports = self.lags.get(&lag)?;
+        let chosen = LAG_HASH.checked_rem(ports.len())?;
+        ports.get(chosen).copied()
+    }
+
+    /// Groups that have a node with this LAG.
+    fn groups_with(&self, lag: u16) -> Vec<u32> {
+        let nodes = self.nodes.values().filter(|node| node.lags.contains(&lag));
+        let mut groups: Vec<u32> = nodes.filter_map(|node| node.group).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    }
+
+    /// As BMv2 says it.
+    fn to_json(&self) -> String {
+        let groups = self
+            .groups
+            .iter()
+            .map(|(id, nodes)| json!({"id": id, "l1_handles": nodes}));
+        let nodes = self.nodes.iter();
+        let l1 = nodes
+            .clone()
+            .map(|(handle, node)| json!({"handle": handle, "rid": node.rid, "l2_handle": handle}));
+        let l2 = nodes.map(
+            |(handle, node)| json!({"handle": handle, "ports": node.ports, "lags": node.lags}),
+        );
+        let lags = self
+            .lags
+            .iter()
+            .map(|(id, ports)| json!({"id": id, "ports": ports}));
+        json!({
+            "mgrps": groups.collect::<Vec<_>>(),
+            "l1_handles": l1.collect::<Vec<_>>(),
+            "l2_handles": l2.collect::<Vec<_>>(),
+            "lags": lags.collect::<Vec<_>>(),
+        })
+        .to_string()
+    }
+}
+
+/// The fewest nodes that copy as a group does: one for each run of replicas with one instance and rising ports.
+fn nodes_of(group: &MulticastGroup) -> Vec<Node> {
+    let follows =
+        |one: &Replica, next: &Replica| one.instance == next.instance && one.port.0 < next.port.0;
+    let runs = group.replicas.chunk_by(follows);
+    let nodes = runs.map(|run| Node {
+        rid: run[0].instance,
+        ports: run.iter().map(|replica| replica.port.0).collect(),
+        lags: Vec::new(),
+        group: Some(group.id),
+    });
+    nodes.collect()
+}
+
+/// A call that has its turn.
+struct Call {
+    turn: Turn,
+    pipeline: Arc<Pipeline>,
+    /// As it is to be when the call is done.
+    multicast: Multicast,
+}
+
+/// Carries something out in a turn; what it changes of the nodes counts if it succeeds.
+async fn in_turn<R, F>(
+    site: &Arc<Site>,
+    call: impl FnOnce(Call) -> F + Send + 'static,
+) -> Result<R, Refusal>
+where
+    R: Send + 'static,
+    F: Future<Output = Result<(Multicast, R), Refusal>> + Send + 'static,
+{
+    let there = Arc::clone(site);
+    let in_turn = |turn: Turn| async move {
+        let mut kept = there.multicast.lock().await;
+        let pipeline = turn.device().pipeline()?;
+        kept.be_of(pipeline.generation());
+        let multicast = kept.clone();
+        let (multicast, result) = call(Call {
+            turn,
+            pipeline,
+            multicast,
+        })
+        .await?;
+        *kept = multicast;
+        Ok(result)
+    };
+    site.in_turn(in_turn).await
+}
+
+impl Call {
+    /// Knows a group as it stands in the data plane; whether it is there.
+    async fn know(&mut self, id: u32) -> Result<bool, Refusal> {
+        let group = group(self.turn.device(), &self.pipeline, id).await?;
+        match &group {
+            Some(group) => self.multicast.know(group),
+            None => self.multicast.forget_group(id),
+        }
+        Ok(group.is_some())
+    }
+
+    /// The group that a node is in, if it is in one still.
+    async fn group_of(&mut self, handle: i32) -> Result<Option<u32>, Refusal> {
+        let Some(id) = self.multicast.node(handle)?.group else {
+            return Ok(None);
+        };
+        self.know(id).await?;
+        // Another client may have changed the group, and the node with it.
+        Ok(self.multicast.node(handle)?.group)
+    }
+
+    async fn expect_group(&mut self, id: i32) -> Result<u32, Refusal> {
+        let id = id.cast_unsigned();
+        match self.know(id).await? {
+            true => Ok(id),
+            false => refuse(
+                MulticastCode::InvalidGroupHandle,
+                format!("no multicast group {id}"),
+            ),
+        }
+    }
+
+    /// Writes groups as their nodes say.
+    async fn write(self, groups: &[u32]) -> Result<(Multicast, ()), Refusal> {
+        let Self {
+            turn,
+            pipeline,
+            multicast,
+        } = self;
+        let mut operations = Vec::new();
+        for id in groups {
+            let replicas = multicast.replicas(*id);
+            expect_each_once(*id, &replicas)?;
+            let (group, note) = (
+                MulticastGroup {
+                    id: *id,
+                    replicas,
+                    backups: Vec::new(),
+                },
+                pipeline.notes().group(*id),
+            );
+            operations.push(Operation::ModifyMulticastGroup(group, note));
+        }
+        let written = write_all(turn, &pipeline, operations).await?;
+        written.map_err(declared(|_| MulticastCode::Error))?;
+        Ok((multicast, ()))
+    }
+}
+
+/// The data plane makes a copy for a port and an instance once.
+fn expect_each_once(group: u32, replicas: &[Replica]) -> Result<(), Refusal> {
+    let mut seen = HashSet::new();
+    match replicas.iter().find(|replica| !seen.insert(**replica)) {
+        None => Ok(()),
+        Some(Replica { port, instance }) => refuse(
+            MulticastCode::Error,
+            format!("multicast group {group}: port {port} would have two copies of rid {instance}"),
+        ),
+    }
+}
+
+async fn group(
+    device: &Device,
+    pipeline: &Pipeline,
+    id: u32,
+) -> Result<Option<MulticastGroup>, Refusal> {
+    let read = move |switch: &dataplane::Switch| switch.multicast_groups_from(id, 1);
+    let found = read_first(device, pipeline, read).await?;
+    Ok(found.into_iter().find(|group| group.id == id))
+}
+
+/// None where there is no such call.
+pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+    Some(match call {
+        "bm_mc_mgrp_create" => create_group(site, args).await,
+        "bm_mc_mgrp_destroy" => destroy_group(site, args).await,
+        "bm_mc_node_create" => create_node(site, args).await,
+        "bm_mc_node_update" => update_node(site, args).await,
+        "bm_mc_node_associate" => associate(site, args).await,
+        "bm_mc_node_dissociate" => dissociate(site, args).await,
+        "bm_mc_node_destroy" => destroy_node(site, args).await,
+        "bm_mc_set_lag_membership" => set_lag(site, args).await,
+        "bm_mc_get_entries" => entries(site, args).await,
+        _ => return None,
+    })
+}
+
+/// One that is there already stays as it is, as in BMv2.
+async fn create_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
+    expect_context(args)?;
+    let handle = args.i32(2)?;
+    let id = handle.cast_unsigned();
+    in_turn(site, move |mut call| async move {
+        if call.know(id).await? {
+            return Ok((call.multicast, ()));
+        }
+        let group = MulticastGroup {
+            id,
+            replicas: Vec::new(),
+            backups: Vec::new(),
+        };
+        let insert = Operation::InsertMulticastGroup(group, Note::default());
+        let written = write_all(call.turn, &call.pipeline, vec![insert]).await?;
+        written.map_err(declared(|_| MulticastCode::InvalidGroup))?;
+        call.multicast.groups.insert(id, Vec::new());
+        Ok((call.multicast, ()))
+    })
+    .await?;
+    Ok(Answer::I32(handle))
+}
+
+/// One that is not there is no mistake, as in BMv2.
+async fn destroy_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
+    expect_context(args)?;
+    let id = args.i32(2)?.cast_unsigned();
+    in_turn(site, move |mut call| async move {
+        if call.know(id).await? {
+            let delete = Operation::DeleteMulticastGroup(id);
+            let written = write_all(call.turn, &call.pipeline, vec![delete]).await?;
+            written.map_err(declared(|_| MulticastCode::Error))?;
+        }
+        call.multicast.forget_group(id);
+        Ok((call.multicast, ()))
+    })
+    .await?;
+    Ok(Answer::Void)
+}
+
+/// The places of the ones in a map, of which the last character is the lowest.
+fn ones(map: &[u8]) -> Result<Vec<u16>, Refusal> {
+    if map.len() > MAP_BITS_MAX || map.iter().any(|bit| !matches!(bit, b'0' | b'1')) {
+        let message = format!("expected a map of {MAP_BITS_MAX} characters 0 and 1 at most");
+        return refuse(MulticastCode::Error, message);
+    }
+    let bits = (0..).zip(map.iter().rev());
+    Ok(bits
+        .filter_map(|(place, bit)| (*bit == b'1').then_some(place))
+        .collect())
+}
+
+async fn create_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
+    expect_context(args)?;
+    let rid = args.i32(2)?;
+    let Ok(rid) = u16::try_from(rid) else {
+        return refuse(
+            MulticastCode::Error,
+            format!("expected a rid of 0 to 65535, found {rid}"),
+        );
+    };
+    let node = Node {
+        rid,
+        ports: ones(args.bytes(3)?)?,
+        lags: ones(args.bytes(4)?)?,
+        group: None,
+    };
+    let handle = in_turn(site, |mut call| async move {
+        if call.multicast.nodes.len() >= NODES_MAX {
+            let message = format!("there are {NODES_MAX} nodes already");
+            return refuse(MulticastCode::TableFull, message);
+        }
+        let handle = call.multicast.add(node);
+        Ok((call.multicast, handle))
+    })
+    .await?;
+    Ok(Answer::I32(handle))
+}
+
+async fn update_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
+    expect_context(args)?;
+    let handle = args.i32(2)?;
+    let (ports, lags) = (ones(args.bytes(3)?)?, ones(args.bytes(4)?)?);
+    in_turn(site, move |mut call| async move {
+        let group = call.group_of(handle).await?;
+        let node = call.multicast.node(handle)?;
+        (node.ports, node.lags) = (ports, lags);
+        call.write(group.as_slice()).await
+    })
+    .await?;
+    Ok(Answer::Void)
+}
+
+async fn associate(site: &Arc<Site>, args: Args<'_>) -> Answered {
+    expect_context(args)?;
+    let (group, handle) = (args.i32(2)?, args.i32(3)?);
+    in_turn(site, move |mut call| async move {
+        call.multicast.node(handle)?;
+        let id = call.expect_group(group).await?;
+        if let Some(found) = call.group_of(handle).await? {
+            let message = format!("the node {handle} is in the multicast group {found}");
+            return refuse(MulticastCode::Error, message);
+        }
+        call.multicast.node(handle)?.group = Some(id);
+        call.multicast.groups.entry(id).or_default().push(handle);
+        call.write(&[id]).await
+    })
+    .await?;
+    Ok(Answer::Void)
+}
+
+async fn dissociate(site: &Arc<Site>, args: Args<'_>) -> Answered {
+    expect_context(args)?;
+    let (group, handle) = (args.i32(2)?, args.i32(3)?);
+    in_turn(site, move |mut call| async move {
+        call.multicast.node(handle)?;
+        let id = call.expect_group(group).await?;
+        if call.group_of(handle).await? != Some(id) {
+            let message = format!("the node {handle} is not in the multicast group {id}");
+            return refuse(MulticastCode::Error, message);
+        }
+        call.multicast.leave(handle, id);
+        call.write(&[id]).await
+    })
+    .await?;
+    Ok(Answer::Void)
+}
+
+impl Multicast {
+    fn leave(&mut self, handle: i32, group: u32) {
+        let nodes = self.groups.entry(group).or_default();
+        nodes.retain(|node| *node != handle);
+        if let Some(node) = self.nodes.get_mut(&handle) {
+            node.group = None;
+        }
+    }
+}
+
+/// One that is in a group leaves it.
+async fn destroy_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
+    expect_context(args)?;
+    let handle = args.i32(2)?;
+    in_turn(site, move |mut call| async move {
+        let group = call.group_of(handle).await?;
+        if let Some(id) = group {
+            call.multicast.leave(handle, id);
+        }
+        call.multicast.nodes.remove(&handle);
+        call.write(group.as_slice()).await
+    })
+    .await?;
+    Ok(Answer::Void)
+}
+
+async fn set_lag(site: &Arc<Site>, args: Args<'_>) -> Answered {
+    expect_context(args)?;
+    let (lag, ports) = (args.i16(2)?, ones(args.bytes(3)?)?);
+    let is_one = |lag: &u16| usize::from(*lag) < MAP_BITS_MAX;
+    let Some(lag) = u16::try_from(lag).ok().filter(is_one) else {
+        let message = format!("expected a LAG of 0 to {}, found {lag}", MAP_BITS_MAX - 1);
+        return refuse(MulticastCode::Error, message);
+    };
+    in_turn(site, move |mut call| async move {
+        for group in call.multicast.groups_with(lag) {
+            call.know(group).await?;
+        }
+        call.multicast.lags.insert(lag, ports);
+        let groups = call.multicast.groups_with(lag);
+        call.write(&groups).await
+    })
+    .await?;
+    Ok(Answer::Void)
+}
+
+/// Every group, those of other clients too.
+async fn entries(site: &Arc<Site>, args: Args<'_>) -> Answered {
+    expect_context(args)?;
+    let _long = site.long_calls.acquire().await;
+    let json = in_turn(site, |mut call| async move {
+        let mut first = 0;
+        let mut there = HashSet::new();
+        loop {
+            let read = move |switch: &dataplane::Switch| {
+                switch.multicast_groups_from(first, control::limits::ENTRIES_PER_VISIT)
+            };
+            let groups = read_first(call.turn.device(), &call.pipeline, read).await?;
+            let Some(last) = groups.last() else { break };
+            first = last.id + 1;
+            there.extend(groups.iter().map(|group| group.id));
+            groups.iter().for_each(|group| call.multicast.know(group));
+        }
+        let known: Vec<u32> = call.multicast.groups.keys().copied().collect();
+        let gone = known.into_iter().filter(|id| !there.contains(id));
+        gone.for_each(|id| call.multicast.forget_group(id));
+        let json = call.multicast.to_json();
+        Ok((call.multicast, json))
+    })
+    .await?;
+    Ok(Answer::Bytes(json.into_bytes()))
+}

@@ -1,0 +1,374 @@
+//! Action profiles: members and groups. A handle is the id that P4Runtime knows; one that is made here is the lowest
+//! that is free, as in BMv2.
+
+use std::sync::Arc;
+
+use control::{Operation, OperationResult, Pipeline, Turn};
+use dataplane::{
+    ActionCall, ActionId, ActionProfileId, ControlErrorKind, ProfileGroup, ProfileMember, Switch,
+};
+
+use super::expect_context;
+use super::tables::{action_call, write_call};
+use crate::call::{Answer, Answered, Args, Refusal, declared, expect_room};
+use crate::exception::{Exception, TableCode};
+use crate::site::{Site, read_first, write_all};
+use crate::wire::Type;
+use crate::wire::write::Writer;
+
+/// An action profile of the pipeline.
+#[derive(Clone)]
+struct Target {
+    pipeline: Arc<Pipeline>,
+    id: ActionProfileId,
+}
+
+/// What ids are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Members,
+    Groups,
+}
+
+fn refuse<T>(code: TableCode, message: impl Into<String>) -> Result<T, Refusal> {
+    Err(Exception::new(code, message).into())
+}
+
+impl Target {
+    /// The one that field 2 names.
+    fn of(site: &Site, args: Args<'_>) -> Result<Self, Refusal> {
+        expect_context(args)?;
+        let (pipeline, name) = (site.pipeline()?, args.text(2)?);
+        match pipeline.program().action_profile(name) {
+            Some(id) => Ok(Self { pipeline, id }),
+            None => refuse(
+                TableCode::InvalidActionProfileName,
+                format!("no action profile \"{name}\""),
+            ),
+        }
+    }
+
+    /// The same, if it has groups.
+    fn with_groups(site: &Site, args: Args<'_>) -> Result<Self, Refusal> {
+        let target = Self::of(site, args)?;
+        let info = target.pipeline.program().action_profile_info(target.id);
+        match info {
+            Some(info) if info.selector.is_none() => refuse(
+                TableCode::NoActionProfileSelection,
+                format!("action profile \"{}\" has no groups", info.name),
+            ),
+            _ => Ok(target),
+        }
+    }
+
+    fn ids(&self, of: Of) -> (u64, usize, bool) {
+        (
+            self.pipeline.generation(),
+            self.id.index(),
+            of == Of::Groups,
+        )
+    }
+
+    /// An action of one of its tables.
+    fn call(&self, name: &str, args: &[&[u8]]) -> Result<ActionCall, Refusal> {
+        match self.action(name) {
+            Some(action) => action_call(&self.pipeline, action, args),
+            None => refuse(
+                TableCode::InvalidActionName,
+                format!("no table of the action profile has the action \"{name}\""),
+            ),
+        }
+    }
+
+    fn action(&self, name: &str) -> Option<ActionId> {
+        let program = self.pipeline.program();
+        let mut tables = program
+            .tables()
+            .filter(|(_, info)| info.action_profile == Some(self.id));
+        tables.find_map(|(table, _)| program.action_of(table, name))
+    }
+
+    async fn members(&self, device: &control::Device) -> Result<Vec<ProfileMember>, Refusal> {
+        let id = self.id;
+        read_first(device, &self.pipeline, move |switch| switch.members(id)).await
+    }
+
+    async fn groups(&self, device: &control::Device) -> Result<Vec<ProfileGroup>, Refusal> {
+        let id = self.id;
+        read_first(device, &self.pipeline, move |switch| switch.groups(id)).await
+    }
+
+    /// The group of an id.
+    async fn group(&self, device: &control::Device, id: i32) -> Result<ProfileGroup, Refusal> {
+        let mut groups = self.groups(device).await?.into_iter();
+        match groups.find(|group| group.id == id.cast_unsigned()) {
+            Some(group) => Ok(group),
+            None => refuse(TableCode::InvalidGroupHandle, format!("no group {id}")),
+        }
+    }
+}
+
+/// None where there is no such call.
+pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+    Some(match call {
+        "bm_mt_act_prof_add_member" => add_member(site, args).await,
+        "bm_mt_act_prof_delete_member" => delete_member(site, args).await,
+        "bm_mt_act_prof_modify_member" => modify_member(site, args).await,
+        "bm_mt_act_prof_create_group" => create_group(site, args).await,
+        "bm_mt_act_prof_delete_group" => delete_group(site, args).await,
+        "bm_mt_act_prof_add_member_to_group" => add_to_group(site, args).await,
+        "bm_mt_act_prof_remove_member_from_group" => remove_from_group(site, args).await,
+        "bm_mt_act_prof_get_members" => members(site, args).await,
+        "bm_mt_act_prof_get_member" => member(site, args).await,
+        "bm_mt_act_prof_get_groups" => groups(site, args).await,
+        "bm_mt_act_prof_get_group" => group(site, args).await,
+        _ => return None,
+    })
+}
+
+fn member_code(kind: ControlErrorKind) -> TableCode {
+    match kind {
+        ControlErrorKind::NotFound => TableCode::InvalidMemberHandle,
+        ControlErrorKind::FailedPrecondition => TableCode::MemberStillUsed,
+        ControlErrorKind::ResourceExhausted => TableCode::TableFull,
+        ControlErrorKind::InvalidArgument => TableCode::BadActionData,
+        _ => TableCode::Error,
+    }
+}
+
+fn group_code(kind: ControlErrorKind) -> TableCode {
+    match kind {
+        ControlErrorKind::NotFound => TableCode::InvalidGroupHandle,
+        ControlErrorKind::FailedPrecondition => TableCode::GroupStillUsed,
+        ControlErrorKind::ResourceExhausted => TableCode::TableFull,
+        _ => TableCode::Error,
+    }
+}
+
+/// Adds something under the lowest id that is free. Where to look is remembered, since to read all that is there for
+/// each new one would take longer the more there are; it is read where the guess was wrong.
+async fn add(
+    site: &Site,
+    target: Target,
+    of: Of,
+    insert: impl Fn(ActionProfileId, u32) -> Operation,
+) -> Result<(u32, OperationResult), Refusal> {
+    let ids = target.ids(of);
+    let guess = site.free_id(ids);
+    let added = write_new(site, &target, guess, &insert).await?;
+    let is_taken = |error: &dataplane::ControlError| error.kind == ControlErrorKind::AlreadyExists;
+    if !added.as_ref().is_err_and(is_taken) {
+        return Ok((guess, added));
+    }
+    let lowest = lowest_free(site, &target, of).await?;
+    Ok((lowest, write_new(site, &target, lowest, &insert).await?))
+}
+
+async fn write_new(
+    site: &Site,
+    target: &Target,
+    id: u32,
+    insert: impl Fn(ActionProfileId, u32) -> Operation,
+) -> Result<OperationResult, Refusal> {
+    site.write(Arc::clone(&target.pipeline), insert(target.id, id))
+        .await
+}
+
+async fn lowest_free(site: &Site, target: &Target, of: Of) -> Result<u32, Refusal> {
+    let profile = target.id;
+    let taken = move |switch: &Switch| {
+        let mut taken: Vec<u32> = match of {
+            Of::Members => switch
+                .members(profile)
+                .iter()
+                .map(|member| member.id)
+                .collect(),
+            Of::Groups => switch
+                .groups(profile)
+                .iter()
+                .map(|group| group.id)
+                .collect(),
+        };
+        taken.sort_unstable();
+        taken
+    };
+    let taken = site.read_first(&target.pipeline, taken).await?;
+    let taken = taken.into_iter();
+    Ok(taken.fold(0, |lowest, taken| lowest + u32::from(taken == lowest)))
+}
+
+async fn add_member(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    let action = target.call(args.text(3)?, &args.all_bytes(4)?)?;
+    let ids = target.ids(Of::Members);
+    let insert = |profile, id| {
+        let action = action.clone();
+        Operation::InsertMember(profile, ProfileMember { id, action })
+    };
+    let (id, added) = add(site, target, Of::Members, insert).await?;
+    added.map_err(declared(member_code))?;
+    site.set_free_id(ids, id + 1);
+    Ok(Answer::I32(id.cast_signed()))
+}
+
+async fn create_group(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::with_groups(site, args)?;
+    let ids = target.ids(Of::Groups);
+    let insert = |profile, id| {
+        let group = ProfileGroup {
+            id,
+            max_size: 0,
+            counts_members: false,
+            members: Vec::new(),
+            watched: Vec::new(),
+        };
+        Operation::InsertProfileGroup(profile, group)
+    };
+    let (id, added) = add(site, target, Of::Groups, insert).await?;
+    added.map_err(declared(group_code))?;
+    site.set_free_id(ids, id + 1);
+    Ok(Answer::I32(id.cast_signed()))
+}
+
+async fn delete_member(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    let (ids, id) = (target.ids(Of::Members), args.i32(3)?.cast_unsigned());
+    let delete = Operation::DeleteMember(target.id, id);
+    site.write(target.pipeline, delete)
+        .await?
+        .map_err(declared(member_code))?;
+    site.add_free_id(ids, id);
+    Ok(Answer::Void)
+}
+
+async fn delete_group(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::with_groups(site, args)?;
+    let (ids, id) = (target.ids(Of::Groups), args.i32(3)?.cast_unsigned());
+    let delete = Operation::DeleteProfileGroup(target.id, id);
+    site.write(target.pipeline, delete)
+        .await?
+        .map_err(declared(group_code))?;
+    site.add_free_id(ids, id);
+    Ok(Answer::Void)
+}
+
+async fn modify_member(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    let id = args.i32(3)?.cast_unsigned();
+    let action = target.call(args.text(4)?, &args.all_bytes(5)?)?;
+    let modify = Operation::ModifyMember(target.id, ProfileMember { id, action });
+    site.write(target.pipeline, modify)
+        .await?
+        .map_err(declared(member_code))?;
+    Ok(Answer::Void)
+}
+
+async fn add_to_group(site: &Site, args: Args<'_>) -> Answered {
+    change_group(site, args, |members, member| {
+        if members.iter().any(|(found, _)| *found == member) {
+            let message = format!("the member {member} is in the group already");
+            return refuse(TableCode::MemberAlreadyInGroup, message);
+        }
+        members.push((member, 1));
+        Ok(())
+    })
+    .await
+}
+
+async fn remove_from_group(site: &Site, args: Args<'_>) -> Answered {
+    change_group(site, args, |members, member| {
+        let Some(place) = members.iter().position(|(found, _)| *found == member) else {
+            let message = format!("the member {member} is not in the group");
+            return refuse(TableCode::MemberNotInGroup, message);
+        };
+        members.remove(place);
+        Ok(())
+    })
+    .await
+}
+
+/// What becomes of a group's members, with their weights, for a member.
+type ChangeMembers = fn(&mut Vec<(u32, u32)>, u32) -> Result<(), Refusal>;
+
+/// The member is in field 3, the group in field 4.
+async fn change_group(site: &Site, args: Args<'_>, change: ChangeMembers) -> Answered {
+    let target = Target::with_groups(site, args)?;
+    let (member, group) = (args.i32(3)?, args.i32(4)?);
+    let call = move |turn: Turn| async move {
+        let members = target.members(turn.device()).await?;
+        if members.iter().all(|it| it.id != member.cast_unsigned()) {
+            return refuse(
+                TableCode::InvalidMemberHandle,
+                format!("no member {member}"),
+            );
+        }
+        let mut group = target.group(turn.device(), group).await?;
+        change(&mut group.members, member.cast_unsigned())?;
+        let modify = Operation::ModifyProfileGroup(target.id, group);
+        let written = write_all(turn, &target.pipeline, vec![modify]).await?;
+        written.map_err(declared(group_code))
+    };
+    site.in_turn(call).await?;
+    Ok(Answer::Void)
+}
+
+fn write_member(writer: &mut Writer, pipeline: &Pipeline, member: &ProfileMember) {
+    writer.field(1, Type::I32).i32(member.id.cast_signed());
+    write_call(writer, pipeline, &member.action);
+    writer.stop();
+}
+
+fn write_group(writer: &mut Writer, group: &ProfileGroup) {
+    writer.field(1, Type::I32).i32(group.id.cast_signed());
+    writer
+        .field(2, Type::List)
+        .list(Type::I32, group.members.len());
+    for (member, _) in &group.members {
+        writer.i32(member.cast_signed());
+    }
+    writer.stop();
+}
+
+async fn members(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    let _long = site.long_calls.acquire().await;
+    let mut members = target.members(&site.device).await?;
+    members.sort_unstable_by_key(|member| member.id);
+    let mut writer = Writer::default();
+    for member in &members {
+        write_member(&mut writer, &target.pipeline, member);
+        expect_room(&writer)?;
+    }
+    Ok(Answer::list(Type::Struct, members.len(), &writer))
+}
+
+async fn member(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    let id = args.i32(3)?.cast_unsigned();
+    let mut members = target.members(&site.device).await?.into_iter();
+    let Some(member) = members.find(|member| member.id == id) else {
+        return refuse(TableCode::InvalidMemberHandle, format!("no member {id}"));
+    };
+    let write = |writer: &mut Writer| write_member(writer, &target.pipeline, &member);
+    Ok(Answer::encoded(Type::Struct, write))
+}
+
+async fn groups(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::with_groups(site, args)?;
+    let _long = site.long_calls.acquire().await;
+    let groups = target.groups(&site.device).await?;
+    let mut writer = Writer::default();
+    for group in &groups {
+        write_group(&mut writer, group);
+        expect_room(&writer)?;
+    }
+    Ok(Answer::list(Type::Struct, groups.len(), &writer))
+}
+
+async fn group(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::with_groups(site, args)?;
+    let group = target.group(&site.device, args.i32(3)?).await?;
+    Ok(Answer::encoded(Type::Struct, |writer| {
+        write_group(writer, &group)
+    }))
+}

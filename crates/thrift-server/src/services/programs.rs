@@ -1,0 +1,147 @@
+//! The program: its text, another one in its place, a fresh start. A program that is loaded is P4Runtime's saved
+//! pipeline: calls are about it from then on, and packets find it when it is exchanged for the one that forwards.
+
+use std::sync::Arc;
+
+use control::{Pipeline, Turn};
+use dataplane::{ControlErrorKind, Program};
+use md5::{Digest, Md5};
+use serde_json::Value;
+
+use super::expect_context;
+use crate::call::{Answer, Answered, Args, Refusal};
+use crate::exception::{Exception, IdCode, SwapCode};
+use crate::site::Site;
+use crate::wire::Type;
+
+/// None where there is no such call.
+pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+    Some(match call {
+        "bm_load_new_config" => load(site, args).await,
+        "bm_swap_configs" => swap(site).await,
+        "bm_reset_state" => reset(site).await,
+        "bm_get_config" => config(site),
+        "bm_get_config_md5" => config_md5(site),
+        "bm_get_id_from_name" => id_from_name(site, args),
+        "bm_mgmt_get_info" => Ok(info(site)),
+        _ => return None,
+    })
+}
+
+async fn load(site: &Site, args: Args<'_>) -> Answered {
+    let text = args.text(1)?;
+    let externs = site.device.payload_signatures();
+    let program = Program::from_json_str_with(text, &externs);
+    let program = program.map_err(|error| Refusal::internal(error.to_string()))?;
+    let checked = site.device.check(program, ())?.with_config(text.as_bytes());
+    let call = |turn: Turn| async move {
+        let is_saved = turn
+            .device()
+            .pipeline()
+            .is_ok_and(|pipeline| pipeline.is_saved());
+        if is_saved {
+            let message = "a program waits for bm_swap_configs already";
+            return Err(Exception::new(SwapCode::OngoingSwap, message).into());
+        }
+        turn.save(checked);
+        Ok(())
+    };
+    site.in_turn(call).await?;
+    Ok(Answer::Void)
+}
+
+async fn swap(site: &Site) -> Answered {
+    let call = |turn: Turn| async move {
+        let committed = turn.commit_saved().map_err(|error| match error {
+            control::Error::Refused(error) if error.kind == ControlErrorKind::NotFound => {
+                let message = "no program was loaded by bm_load_new_config";
+                Exception::new(SwapCode::NoOngoingSwap, message).into()
+            }
+            other => Refusal::from(other),
+        })?;
+        committed.done().await?;
+        Ok(())
+    };
+    site.in_turn(call).await?;
+    Ok(Answer::Void)
+}
+
+/// The same program once more, as it was when it was set.
+async fn reset(site: &Site) -> Answered {
+    let call = |turn: Turn| async move {
+        if let Some(pipeline) = turn.device().committed() {
+            turn.commit(pipeline.checked().clone()).done().await?;
+        }
+        Ok(())
+    };
+    site.in_turn(call).await?;
+    Ok(Answer::Void)
+}
+
+/// The program's text; empty where there is no program.
+fn text(site: &Site) -> Arc<[u8]> {
+    let config = |pipeline: Arc<Pipeline>| Arc::clone(pipeline.config());
+    site.device.pipeline().map(config).unwrap_or_default()
+}
+
+fn config(site: &Site) -> Answered {
+    Ok(Answer::Bytes(text(site).to_vec()))
+}
+
+fn config_md5(site: &Site) -> Answered {
+    Ok(Answer::Bytes(Md5::digest(text(site)).to_vec()))
+}
+
+/// What a resource type is called in BMv2 JSON, and whether it is a pipeline's.
+fn place(resource: i32) -> Option<(&'static str, bool)> {
+    Some(match resource {
+        0 => ("tables", true),
+        1 => ("action_profiles", true),
+        2 => ("counter_arrays", false),
+        3 => ("meter_arrays", false),
+        4 => ("register_arrays", false),
+        5 => ("learn_lists", false),
+        _ => return None,
+    })
+}
+
+/// The ids of BMv2 JSON, which nothing else here uses.
+fn id_from_name(site: &Site, args: Args<'_>) -> Answered {
+    expect_context(args)?;
+    let (resource, name) = (args.i32(2)?, args.text(3)?);
+    let Some((list, is_of_pipelines)) = place(resource) else {
+        let message = format!("expected a resource type of 0 to 5, found {resource}");
+        return Err(Exception::new(IdCode::InvalidType, message).into());
+    };
+    let json: Value = serde_json::from_slice(&text(site)).unwrap_or_default();
+    let found = match is_of_pipelines {
+        true => {
+            let mut pipelines = json["pipelines"].as_array().into_iter().flatten();
+            pipelines.find_map(|pipeline| id_in(&pipeline[list], name))
+        }
+        false => id_in(&json[list], name),
+    };
+    match found {
+        Some(id) => Ok(Answer::I32(id)),
+        None => {
+            let message = format!("the program has no \"{name}\" among its {list}");
+            Err(Exception::new(IdCode::InvalidName, message).into())
+        }
+    }
+}
+
+fn id_in(list: &Value, name: &str) -> Option<i32> {
+    let mut all = list.as_array()?.iter();
+    let found = all.find(|it| it["name"] == name)?;
+    i32::try_from(found["id"].as_i64()?).ok()
+}
+
+/// The device's number and this port; there are no sockets for notifications, events or a debugger.
+fn info(site: &Site) -> Answer {
+    Answer::encoded(Type::Struct, |writer| {
+        let id = i64::try_from(site.config.device_id).unwrap_or(i64::MAX);
+        writer.field(1, Type::I64).i64(id);
+        writer.field(2, Type::I32).i32(site.config.port.into());
+        writer.stop();
+    })
+}

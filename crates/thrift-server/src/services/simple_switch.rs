@@ -1,0 +1,205 @@
+//! The service SimpleSwitch: mirroring sessions, queues, clocks.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use control::Operation;
+use dataplane::{ControlErrorKind, Mirror, PortId, Queues, Switch};
+
+use crate::call::{Answer, Answered, Args, Refusal, declared};
+use crate::exception::{Exception, MirrorCode};
+use crate::site::Site;
+use crate::wire::Type;
+
+/// What BMv2's calls give back that know no exceptions.
+const SUCCESS: i32 = 0;
+
+const NS_PER_US: u64 = 1_000;
+
+/// None where there is no such call.
+pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+    Some(match call {
+        "mirroring_mapping_add" => mapping_add(site, args).await,
+        "mirroring_mapping_delete" => mapping_delete(site, args).await,
+        "mirroring_mapping_get_egress_port" => mapping_port(site, args).await,
+        "mirroring_session_add" => session_add(site, args).await,
+        "mirroring_session_delete" => session_delete(site, args).await,
+        "mirroring_session_get" => session_get(site, args).await,
+        "set_egress_priority_queue_depth" => depth(site, args, Some(1), Some(2), 3).await,
+        "set_egress_queue_depth" => depth(site, args, Some(1), None, 2).await,
+        "set_all_egress_queue_depths" => depth(site, args, None, None, 1).await,
+        "set_egress_priority_queue_rate" => rate(site, args, Some(1), Some(2), 3).await,
+        "set_egress_queue_rate" => rate(site, args, Some(1), None, 2).await,
+        "set_all_egress_queue_rates" => rate(site, args, None, None, 1).await,
+        "get_time_elapsed_us" => elapsed(site).await,
+        "get_time_since_epoch_us" => Ok(Answer::I64(since_epoch())),
+        _ => return None,
+    })
+}
+
+fn code(_: ControlErrorKind) -> MirrorCode {
+    MirrorCode::SessionNotFound
+}
+
+/// The session's id, in field 1.
+fn session(args: Args<'_>) -> Result<u32, Refusal> {
+    Ok(args.i32(1)?.cast_unsigned())
+}
+
+/// A number that there is no port of goes to one that there is none of either, and is refused.
+fn port(found: i32) -> PortId {
+    PortId(u16::try_from(found).unwrap_or(u16::MAX))
+}
+
+async fn mirror(site: &Site, session: u32, mirror: Mirror) -> Answered {
+    let operation = Operation::Mirror(session, mirror);
+    let result = site.write(site.pipeline()?, operation).await?;
+    result.map_err(declared(code))?;
+    Ok(Answer::Void)
+}
+
+/// 1 where it is done and 0 where it is not, as BMv2 gives back.
+fn as_number(answered: Answered) -> Answered {
+    match answered {
+        Ok(_) => Ok(Answer::I32(1)),
+        Err(Refusal::Declared(_)) => Ok(Answer::I32(0)),
+        Err(failed) => Err(failed),
+    }
+}
+
+async fn mapping_add(site: &Site, args: Args<'_>) -> Answered {
+    let to_port = Mirror {
+        port: Some(port(args.i32(2)?)),
+        group: None,
+    };
+    as_number(mirror(site, session(args)?, to_port).await)
+}
+
+async fn mapping_delete(site: &Site, args: Args<'_>) -> Answered {
+    as_number(session_delete(site, args).await)
+}
+
+async fn mapping_port(site: &Site, args: Args<'_>) -> Answered {
+    let found = mirrored(site, session(args)?).await?;
+    let port = found.and_then(|mirror| mirror.port);
+    Ok(Answer::I32(port.map_or(-1, |port| port.0.into())))
+}
+
+async fn session_add(site: &Site, args: Args<'_>) -> Answered {
+    let session = session(args)?;
+    let mut to = Mirror::default();
+    if let Some(config) = args.fields(2)? {
+        if config.has(1) {
+            to.port = Some(port(config.i32(1)?));
+        }
+        if config.has(2) {
+            to.group = Some(config.i32(2)?.cast_unsigned());
+        }
+    }
+    mirror(site, session, to).await
+}
+
+async fn session_delete(site: &Site, args: Args<'_>) -> Answered {
+    let delete = Operation::DeleteCloneSession(session(args)?);
+    let result = site.write(site.pipeline()?, delete).await?;
+    result.map_err(declared(code))?;
+    Ok(Answer::Void)
+}
+
+async fn mirrored(site: &Site, session: u32) -> Result<Option<Mirror>, Refusal> {
+    let pipeline = site.pipeline()?;
+    site.read_first(&pipeline, move |switch| switch.mirrored(session))
+        .await
+}
+
+async fn session_get(site: &Site, args: Args<'_>) -> Answered {
+    let session = session(args)?;
+    let Some(mirror) = mirrored(site, session).await? else {
+        let message = format!("no mirroring session {session}");
+        return Err(Exception::new(MirrorCode::SessionNotFound, message).into());
+    };
+    Ok(Answer::encoded(Type::Struct, |writer| {
+        if let Some(port) = mirror.port {
+            writer.field(1, Type::I32).i32(port.0.into());
+        }
+        if let Some(group) = mirror.group {
+            writer.field(2, Type::I32).i32(group.cast_signed());
+        }
+        writer.stop();
+    }))
+}
+
+/// The queues that a call names by a port and a priority, in those fields.
+fn queues(args: Args<'_>, port_field: Option<i16>, queue: Option<i16>) -> Result<Queues, Refusal> {
+    let field = |id: Option<i16>| id.map(|id| args.i32(id)).transpose();
+    let queue = field(queue)?.map(|queue| usize::try_from(queue).unwrap_or(usize::MAX));
+    Ok(Queues {
+        port: field(port_field)?.map(port),
+        queue,
+    })
+}
+
+async fn depth(
+    site: &Site,
+    args: Args<'_>,
+    port: Option<i16>,
+    queue: Option<i16>,
+    value: i16,
+) -> Answered {
+    let queues = queues(args, port, queue)?;
+    let n_packets = usize::try_from(args.i32(value)?.cast_unsigned()).unwrap_or(usize::MAX);
+    set_queues(site, move |switch| {
+        switch.set_egress_queue_depth(queues, n_packets)
+    })
+    .await
+}
+
+/// A rate of 0 is none. Each worker has queues of its own, so with several there would be several rates.
+async fn rate(
+    site: &Site,
+    args: Args<'_>,
+    port: Option<i16>,
+    queue: Option<i16>,
+    value: i16,
+) -> Answered {
+    let queues = queues(args, port, queue)?;
+    let rate = Some(args.i64(value)?.cast_unsigned()).filter(|rate| *rate > 0);
+    let n_workers = site.device.n_workers();
+    if rate.is_some() && n_workers > 1 {
+        return Err(Refusal::internal(format!(
+            "a queue's rate needs a switch with one worker, this one has {n_workers}"
+        )));
+    }
+    set_queues(site, move |switch| {
+        switch.set_egress_queue_rate(queues, rate)
+    })
+    .await
+}
+
+async fn set_queues(
+    site: &Site,
+    set: impl Fn(&mut Switch) -> Result<(), dataplane::ControlError> + Send + Sync + 'static,
+) -> Answered {
+    let answers = site.device.submit(move |_, context| set(context.switch));
+    let results: Result<(), _> = answers.all().await?.into_iter().collect();
+    match results {
+        Ok(()) => Ok(Answer::I32(SUCCESS)),
+        Err(error) => Err(Refusal::internal(error.message)),
+    }
+}
+
+/// By the clock that packets are stamped by.
+async fn elapsed(site: &Site) -> Answered {
+    let answers = site.device.submit(|_, context| context.now);
+    let now = answers.all().await?.into_iter().max().unwrap_or_default();
+    Ok(Answer::I64(
+        i64::try_from(now / NS_PER_US).unwrap_or(i64::MAX),
+    ))
+}
+
+fn since_epoch() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}

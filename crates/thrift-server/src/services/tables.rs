@@ -1,0 +1,738 @@
+//! Tables: entries by BMv2's handles, default actions, direct counters and meters.
+//!
+//! A handle names an entry's place in its table, so entries that P4Runtime writes have some too. What is done to an
+//! entry by its handle is looked up and done in one turn: nobody takes it away in between.
+
+use std::sync::Arc;
+
+use control::{EntryChange, EntryKey, NewAction, Note, Operation, OperationResult, Pipeline, Turn};
+use dataplane::{
+    ActionCall, ControlErrorKind, CounterValue, EntryHandle, TableAction, TableEntry, TableId,
+    TableInfo,
+};
+
+use super::{expect_context, meters};
+use crate::call::{Answer, Answered, Args, Refusal, declared, expect_room};
+use crate::exception::{Exception, TableCode};
+use crate::key;
+use crate::site::{Site, write_all};
+use crate::values::cut;
+use crate::wire::Type;
+use crate::wire::write::Writer;
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// Where entries have their actions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Direct,
+    /// In an action profile.
+    Indirect,
+    /// In an action profile with groups.
+    WithSelector,
+}
+
+/// A table of the pipeline.
+#[derive(Clone)]
+struct Target {
+    pipeline: Arc<Pipeline>,
+    id: TableId,
+}
+
+impl Target {
+    /// The one that field 2 names.
+    fn of(site: &Site, args: Args<'_>) -> Result<Self, Refusal> {
+        expect_context(args)?;
+        let pipeline = site.pipeline()?;
+        let name = args.text(2)?;
+        match pipeline.program().table(name) {
+            Some(id) => Ok(Self { pipeline, id }),
+            None => refuse(TableCode::InvalidTableName, format!("no table \"{name}\"")),
+        }
+    }
+
+    fn info(&self) -> &TableInfo {
+        let info = self.pipeline.program().table_info(self.id);
+        info.expect("the program has its table")
+    }
+
+    fn kind(&self) -> Kind {
+        match self.info() {
+            info if info.has_selector => Kind::WithSelector,
+            info if info.action_profile.is_some() => Kind::Indirect,
+            _ => Kind::Direct,
+        }
+    }
+
+    /// The same, of one of these kinds.
+    fn expect(self, kinds: &[Kind]) -> Result<Self, Refusal> {
+        let found = self.kind();
+        if kinds.contains(&found) {
+            return Ok(self);
+        }
+        let name = &self.info().name;
+        let message = format!("table \"{name}\": expected one of {kinds:?}, it is {found:?}");
+        refuse(TableCode::WrongTableType, message)
+    }
+
+    /// An action with its arguments.
+    fn call(&self, name: &str, args: &[&[u8]]) -> Result<ActionCall, Refusal> {
+        let program = self.pipeline.program();
+        let Some(action) = program.action_of(self.id, name) else {
+            let table = &self.info().name;
+            let message = format!("table \"{table}\" has no action \"{name}\"");
+            return refuse(TableCode::InvalidActionName, message);
+        };
+        action_call(&self.pipeline, action, args)
+    }
+
+    /// None of a key without fields.
+    fn entry_key(
+        &self,
+        params: &[Args<'_>],
+        options: Option<Args<'_>>,
+    ) -> Result<EntryKey, Refusal> {
+        let info = self.info();
+        if info.key.is_empty() {
+            let message = format!("table \"{}\" has no key", info.name);
+            return refuse(TableCode::NoTableKey, message);
+        }
+        let priority = options.map_or(Ok(0), |options| options.i32(1))?;
+        Ok(EntryKey {
+            table: self.id,
+            key: key::key(info, params)?,
+            priority: key::priority(info, priority)?,
+        })
+    }
+}
+
+fn refuse<T>(code: TableCode, message: String) -> Result<T, Refusal> {
+    Err(Exception::new(code, message).into())
+}
+
+/// An action with arguments, each cut to its width.
+pub(super) fn action_call(
+    pipeline: &Pipeline,
+    action: dataplane::ActionId,
+    args: &[&[u8]],
+) -> Result<ActionCall, Refusal> {
+    let info = pipeline.program().action_info(action);
+    let params = info.map_or(&[][..], |info| &info.params);
+    if params.len() != args.len() {
+        let (name, expected) = (info.map_or("", |info| &info.name), params.len());
+        let message = format!(
+            "action \"{name}\": expected {expected} arguments, found {}",
+            args.len()
+        );
+        return refuse(TableCode::BadActionData, message);
+    }
+    let args = params.iter().zip(args);
+    let args = args
+        .map(|(param, arg)| cut(arg, param.width_bits))
+        .collect();
+    Ok(ActionCall { action, args })
+}
+
+/// The code of what a table refused.
+fn code(kind: ControlErrorKind) -> TableCode {
+    match kind {
+        ControlErrorKind::AlreadyExists => TableCode::DuplicateEntry,
+        ControlErrorKind::ResourceExhausted => TableCode::TableFull,
+        ControlErrorKind::PermissionDenied => TableCode::ImmutableTableEntries,
+        ControlErrorKind::InvalidArgument => TableCode::BadMatchKey,
+        _ => TableCode::Error,
+    }
+}
+
+/// Where a member or group may be what is missing.
+fn code_of_action(action: &TableAction) -> impl Fn(ControlErrorKind) -> TableCode + use<> {
+    let missing = match action {
+        TableAction::Member(_) => TableCode::InvalidMemberHandle,
+        TableAction::Group(_) => TableCode::InvalidGroupHandle,
+        _ => TableCode::Error,
+    };
+    move |kind| match kind {
+        ControlErrorKind::NotFound => missing,
+        kind => code(kind),
+    }
+}
+
+/// None where there is no such call.
+pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+    Some(match call {
+        "bm_mt_get_num_entries" => num_entries(site, args).await,
+        "bm_mt_clear_entries" => clear(site, args).await,
+        "bm_mt_add_entry" => add(site, args, &[Kind::Direct]).await,
+        "bm_mt_indirect_add_entry" => add(site, args, &[Kind::Indirect, Kind::WithSelector]).await,
+        "bm_mt_indirect_ws_add_entry" => add(site, args, &[Kind::WithSelector]).await,
+        "bm_mt_set_default_action" => set_default_action(site, args).await,
+        "bm_mt_indirect_set_default_member" => set_default(site, args, TableAction::Member).await,
+        "bm_mt_indirect_ws_set_default_group" => set_default(site, args, TableAction::Group).await,
+        "bm_mt_reset_default_entry" | "bm_mt_indirect_reset_default_entry" => {
+            reset_default(site, args).await
+        }
+        "bm_mt_delete_entry" => delete(site, args, &[Kind::Direct]).await,
+        "bm_mt_indirect_delete_entry" => {
+            delete(site, args, &[Kind::Indirect, Kind::WithSelector]).await
+        }
+        "bm_mt_modify_entry" => modify_action(site, args).await,
+        "bm_mt_indirect_modify_entry" => modify(site, args, TableAction::Member).await,
+        "bm_mt_indirect_ws_modify_entry" => modify(site, args, TableAction::Group).await,
+        "bm_mt_set_entry_ttl" | "bm_mt_indirect_set_entry_ttl" => set_ttl(site, args).await,
+        "bm_mt_get_entries" => entries(site, args).await,
+        "bm_mt_get_entry" => entry(site, args).await,
+        "bm_mt_get_entry_from_key" => entry_from_key(site, args).await,
+        "bm_mt_get_default_entry" => default_entry(site, args).await,
+        "bm_mt_read_counter" => read_counter(site, args).await,
+        "bm_mt_write_counter" => write_counter(site, args).await,
+        "bm_mt_reset_counters" => reset_counters(site, args).await,
+        "bm_mt_set_meter_rates" => set_meter_rates(site, args).await,
+        "bm_mt_get_meter_rates" => meter_rates(site, args).await,
+        _ => return None,
+    })
+}
+
+async fn num_entries(site: &Site, args: Args<'_>) -> Answered {
+    let Target { pipeline, id } = Target::of(site, args)?;
+    let count = site
+        .read_first(&pipeline, move |switch| switch.entry_count(id))
+        .await?;
+    Ok(Answer::I64(i64::try_from(count).unwrap_or(i64::MAX)))
+}
+
+/// Takes every entry away that a client has written; then handles begin anew.
+async fn clear(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    let resets_default = args.bool(3)?;
+    let call = |turn: Turn| async move {
+        let mut operations = Vec::new();
+        each_part(turn.device(), &target, |_, entry| {
+            if !entry.is_const {
+                operations.push(Operation::DeleteEntry(key_of(&target, &entry)));
+            }
+            Ok(())
+        })
+        .await?;
+        operations.push(Operation::ForgetHandles(target.id));
+        if resets_default {
+            operations.push(set_default_operation(&target, None));
+        }
+        let written = write_all(turn, &target.pipeline, operations).await?;
+        written.map_err(declared(code))
+    };
+    site.in_turn(call).await?;
+    Ok(Answer::Void)
+}
+
+fn key_of(target: &Target, entry: &TableEntry) -> EntryKey {
+    EntryKey {
+        table: target.id,
+        key: entry.key.clone(),
+        priority: entry.priority,
+    }
+}
+
+/// In the calls of tables without action profile the action is in fields 4 and 5, in those of others the handle of
+/// a member or group is in field 4, and the options stand behind.
+async fn add(site: &Site, args: Args<'_>, kinds: &[Kind]) -> Answered {
+    let target = Target::of(site, args)?.expect(kinds)?;
+    let (action, options) = match kinds {
+        [Kind::Direct] => {
+            let call = target.call(args.text(4)?, &args.all_bytes(5)?)?;
+            (TableAction::Call(call), args.fields(6)?)
+        }
+        [Kind::WithSelector] => (
+            TableAction::Group(args.i32(4)?.cast_unsigned()),
+            args.fields(5)?,
+        ),
+        _ => (
+            TableAction::Member(args.i32(4)?.cast_unsigned()),
+            args.fields(5)?,
+        ),
+    };
+    expect_members(site, &target, &action).await?;
+    let EntryKey {
+        table,
+        key,
+        priority,
+    } = target.entry_key(&args.all_fields(3)?, options)?;
+    let code = code_of_action(&action);
+    let entry = TableEntry::new(key.clone(), priority, action);
+    let note = Note::default();
+    let insert = Operation::InsertEntry { table, entry, note };
+    let handle = move |switch: &dataplane::Switch| switch.entry_handle(table, &key, priority);
+    let (result, handle) = site.write_and_read(target.pipeline, insert, handle).await?;
+    result.map_err(declared(code))?;
+    match handle {
+        Some(handle) => Ok(Answer::I32(handle.0.cast_signed())),
+        None => refuse(
+            TableCode::Error,
+            "the entry's place is beyond what a handle says".into(),
+        ),
+    }
+}
+
+/// BMv2 has no entry go to an empty group.
+async fn expect_members(site: &Site, target: &Target, action: &TableAction) -> Result<(), Refusal> {
+    let (TableAction::Group(id), Some(profile)) = (action, target.info().action_profile) else {
+        return Ok(());
+    };
+    let id = *id;
+    let group = move |switch: &dataplane::Switch| {
+        let groups = switch.groups(profile);
+        groups.into_iter().find(|group| group.id == id)
+    };
+    match site.read_first(&target.pipeline, group).await? {
+        None => refuse(TableCode::InvalidGroupHandle, format!("no group {id}")),
+        Some(group) if group.members.is_empty() => refuse(
+            TableCode::EmptyGroup,
+            format!("the group {id} has no members"),
+        ),
+        Some(_) => Ok(()),
+    }
+}
+
+fn set_default_operation(target: &Target, action: Option<TableAction>) -> Operation {
+    Operation::SetDefaultAction {
+        table: target.id,
+        action,
+        note: Note::default(),
+    }
+}
+
+async fn write_default(site: &Site, target: Target, action: Option<TableAction>) -> Answered {
+    let of_action = action.as_ref().map(code_of_action);
+    let code = move |kind| match (kind, &of_action) {
+        (ControlErrorKind::PermissionDenied, _) => TableCode::DefaultEntryIsConst,
+        (ControlErrorKind::InvalidArgument, _) => TableCode::BadActionData,
+        (kind, Some(code)) => code(kind),
+        (kind, None) => code(kind),
+    };
+    let operation = set_default_operation(&target, action);
+    let result = site.write(target.pipeline, operation).await?;
+    result.map_err(declared(code))?;
+    Ok(Answer::Void)
+}
+
+async fn set_default_action(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?.expect(&[Kind::Direct])?;
+    let call = target.call(args.text(3)?, &args.all_bytes(4)?)?;
+    write_default(site, target, Some(TableAction::Call(call))).await
+}
+
+async fn set_default(site: &Site, args: Args<'_>, action: fn(u32) -> TableAction) -> Answered {
+    let action = action(args.i32(3)?.cast_unsigned());
+    let target = Target::of(site, args)?.expect(kinds_of(&action))?;
+    expect_members(site, &target, &action).await?;
+    write_default(site, target, Some(action)).await
+}
+
+fn kinds_of(action: &TableAction) -> &'static [Kind] {
+    match action {
+        TableAction::Group(_) => &[Kind::WithSelector],
+        TableAction::Member(_) => &[Kind::Indirect, Kind::WithSelector],
+        _ => &[Kind::Direct],
+    }
+}
+
+async fn reset_default(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    write_default(site, target, None).await
+}
+
+/// How a handle is taken: BMv2 looks at the place alone where an entry's counter, meter or timeout is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Means {
+    TheEntry,
+    ThePlace,
+}
+
+/// The entry of a handle, with what all workers have counted at it.
+async fn find(
+    device: &control::Device,
+    target: &Target,
+    handle: i32,
+    means: Means,
+) -> Result<(EntryHandle, TableEntry), Refusal> {
+    let handle = EntryHandle(handle.cast_unsigned());
+    let (table, place) = (target.id, handle.place());
+    let read =
+        move |switch: &dataplane::Switch| switch.entries_with_handles_in(table, place..place + 1);
+    let all = device.read(&target.pipeline, 1, read).await?;
+    let found = together(all).into_iter().next();
+    let (code, what) = match found {
+        Some(found) if means == Means::ThePlace || found.0 == handle => return Ok(found),
+        Some(_) => (TableCode::ExpiredHandle, "the entry of the handle"),
+        None => (TableCode::InvalidHandle, "an entry of the handle"),
+    };
+    let message = format!(
+        "table \"{}\": {what} {} is not there",
+        target.info().name,
+        handle.0
+    );
+    refuse(code, message)
+}
+
+/// The workers' same entries; what they have counted adds up.
+fn together(all: Vec<Vec<(EntryHandle, TableEntry)>>) -> Vec<(EntryHandle, TableEntry)> {
+    let mut all = all.into_iter();
+    let mut entries = all.next().unwrap_or_default();
+    for others in all {
+        for ((_, entry), (_, other)) in entries.iter_mut().zip(others) {
+            entry.counter.packets = entry.counter.packets.wrapping_add(other.counter.packets);
+            entry.counter.bytes = entry.counter.bytes.wrapping_add(other.counter.bytes);
+            entry.since_last_hit_ns = entry.since_last_hit_ns.min(other.since_last_hit_ns);
+        }
+    }
+    entries
+}
+
+/// Looks at all of a table's entries by their places, for whoever has a turn or keeps writes out.
+async fn each_part(
+    device: &control::Device,
+    target: &Target,
+    mut each: impl FnMut(EntryHandle, TableEntry) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let (table, step) = (target.id, control::limits::ENTRIES_PER_VISIT);
+    for first in (0..).step_by(step) {
+        let part = move |switch: &dataplane::Switch| {
+            let is_end = first + step >= switch.entry_places(table);
+            (
+                switch.entries_with_handles_in(table, first..first + step),
+                is_end,
+            )
+        };
+        let parts = device.read(&target.pipeline, step, part).await?;
+        let is_end = parts.iter().all(|(_, is_end)| *is_end);
+        let entries = together(parts.into_iter().map(|(entries, _)| entries).collect());
+        for (handle, entry) in entries {
+            each(handle, entry)?;
+        }
+        if is_end {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Does something to the entry of a handle.
+async fn at_handle(
+    site: &Site,
+    target: Target,
+    (handle, means): (i32, Means),
+    code: impl Fn(ControlErrorKind) -> TableCode + Send + 'static,
+    operation: impl FnOnce(&Target, TableEntry) -> Operation + Send + 'static,
+) -> Answered {
+    let call = move |turn: Turn| async move {
+        let (_, entry) = find(turn.device(), &target, handle, means).await?;
+        let operation = operation(&target, entry);
+        let written = write_all(turn, &target.pipeline, vec![operation]).await?;
+        written.map_err(declared(code))
+    };
+    site.in_turn(call).await?;
+    Ok(Answer::Void)
+}
+
+async fn delete(site: &Site, args: Args<'_>, kinds: &[Kind]) -> Answered {
+    let target = Target::of(site, args)?.expect(kinds)?;
+    let at = (args.i32(3)?, Means::TheEntry);
+    let delete =
+        |target: &Target, entry: TableEntry| Operation::DeleteEntry(key_of(target, &entry));
+    at_handle(site, target, at, code, delete).await
+}
+
+async fn modify_action(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?.expect(&[Kind::Direct])?;
+    let call = target.call(args.text(4)?, &args.all_bytes(5)?)?;
+    write_action(site, target, args.i32(3)?, TableAction::Call(call)).await
+}
+
+async fn modify(site: &Site, args: Args<'_>, action: fn(u32) -> TableAction) -> Answered {
+    let action = action(args.i32(4)?.cast_unsigned());
+    let target = Target::of(site, args)?.expect(kinds_of(&action))?;
+    expect_members(site, &target, &action).await?;
+    write_action(site, target, args.i32(3)?, action).await
+}
+
+async fn write_action(site: &Site, target: Target, handle: i32, action: TableAction) -> Answered {
+    let code = code_of_action(&action);
+    let modify = move |target: &Target, entry: TableEntry| {
+        let timeout = entry.idle_timeout_ns;
+        changed_action(target, entry, action, timeout)
+    };
+    at_handle(site, target, (handle, Means::TheEntry), code, modify).await
+}
+
+/// What the client of another protocol stores with the entry stays.
+fn changed_action(
+    target: &Target,
+    entry: TableEntry,
+    action: TableAction,
+    idle_timeout_ns: u64,
+) -> Operation {
+    let key = key_of(target, &entry);
+    let note = target.pipeline.notes().entry(&key);
+    let change = EntryChange {
+        action: Some(NewAction {
+            action,
+            idle_timeout_ns,
+            note,
+        }),
+        ..EntryChange::default()
+    };
+    Operation::ModifyEntry(key, change)
+}
+
+async fn set_ttl(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    if !target.info().has_idle_timeout {
+        let message = format!("table \"{}\" has no timeouts", target.info().name);
+        return refuse(TableCode::AgeingDisabled, message);
+    }
+    let timeout_ns = u64::from(args.i32(4)?.cast_unsigned()) * NS_PER_MS;
+    let set = move |target: &Target, entry: TableEntry| {
+        let action = entry.action.clone();
+        changed_action(target, entry, action, timeout_ns)
+    };
+    at_handle(site, target, (args.i32(3)?, Means::ThePlace), code, set).await
+}
+
+async fn entries(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    let _long = site.long_calls.acquire().await;
+    let reading = site.device.reading().await?;
+    let (mut writer, mut n_entries) = (Writer::default(), 0);
+    each_part(&site.device, &target, |handle, entry| {
+        write_entry(&mut writer, &target, handle, &entry);
+        n_entries += 1;
+        expect_room(&writer)
+    })
+    .await?;
+    drop(reading);
+    Ok(Answer::list(Type::Struct, n_entries, &writer))
+}
+
+async fn entry(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    let (handle, entry) = find(&site.device, &target, args.i32(3)?, Means::TheEntry).await?;
+    Ok(entry_answer(&target, handle, &entry))
+}
+
+fn entry_answer(target: &Target, handle: EntryHandle, entry: &TableEntry) -> Answer {
+    Answer::encoded(Type::Struct, |writer| {
+        write_entry(writer, target, handle, entry)
+    })
+}
+
+async fn entry_from_key(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    let params = args.all_fields(3)?;
+    if params.is_empty() {
+        return only_default(site, &target).await;
+    }
+    let EntryKey {
+        table,
+        key,
+        priority,
+    } = target.entry_key(&params, args.fields(4)?)?;
+    let handle = move |switch: &dataplane::Switch| switch.entry_handle(table, &key, priority);
+    match site.read_first(&target.pipeline, handle).await? {
+        Some(handle) => {
+            let handle = handle.0.cast_signed();
+            let (handle, entry) = find(&site.device, &target, handle, Means::TheEntry).await?;
+            Ok(entry_answer(&target, handle, &entry))
+        }
+        None => {
+            let message = format!("table \"{}\" has no such entry", target.info().name);
+            refuse(TableCode::BadMatchKey, message)
+        }
+    }
+}
+
+/// As BMv2 answers for an empty key: an entry of zeros that runs the default action.
+async fn only_default(site: &Site, target: &Target) -> Answered {
+    let action = default_action(site, target).await?;
+    Ok(Answer::encoded(Type::Struct, |writer| {
+        writer.field(1, Type::List).list(Type::Struct, 0);
+        writer.field(2, Type::Struct).stop();
+        writer.field(3, Type::I32).i32(0);
+        writer.field(4, Type::Struct);
+        write_action_entry(writer, &target.pipeline, action.as_ref());
+        writer.stop();
+    }))
+}
+
+async fn default_action(site: &Site, target: &Target) -> Result<Option<TableAction>, Refusal> {
+    let table = target.id;
+    site.read_first(&target.pipeline, move |switch| switch.default_action(table))
+        .await
+}
+
+async fn default_entry(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    let action = default_action(site, &target).await?;
+    Ok(Answer::encoded(Type::Struct, |writer| {
+        write_action_entry(writer, &target.pipeline, action.as_ref());
+    }))
+}
+
+fn write_entry(writer: &mut Writer, target: &Target, handle: EntryHandle, entry: &TableEntry) {
+    let info = target.info();
+    key::write(writer.field(1, Type::List), info, &entry.key);
+    writer.field(2, Type::Struct);
+    let priority = key::bmv2_priority(info, entry.priority);
+    writer.field(1, Type::I32).i32(priority);
+    writer.stop();
+    writer.field(3, Type::I32).i32(handle.0.cast_signed());
+    writer.field(4, Type::Struct);
+    write_action_entry(writer, &target.pipeline, Some(&entry.action));
+    if entry.idle_timeout_ns != 0 {
+        writer.field(5, Type::Struct);
+        writer
+            .field(1, Type::I32)
+            .i32(millis(entry.idle_timeout_ns));
+        writer
+            .field(2, Type::I32)
+            .i32(millis(entry.since_last_hit_ns));
+        writer.stop();
+    }
+    writer.stop();
+}
+
+fn millis(ns: u64) -> i32 {
+    i32::try_from(ns / NS_PER_MS).unwrap_or(i32::MAX)
+}
+
+/// What an entry runs. A group that belongs to one entry alone, which only P4Runtime makes, has no handle: -1.
+fn write_action_entry(writer: &mut Writer, pipeline: &Pipeline, action: Option<&TableAction>) {
+    const ONE_SHOT: i32 = -1;
+    let (of, handle) = match action {
+        None => (0, None),
+        Some(TableAction::Call(_)) => (1, None),
+        Some(TableAction::Member(id)) => (2, Some((4, id.cast_signed()))),
+        Some(TableAction::Group(id)) => (3, Some((5, id.cast_signed()))),
+        Some(TableAction::OneShot(_)) => (3, Some((5, ONE_SHOT))),
+    };
+    writer.field(1, Type::I32).i32(of);
+    if let Some(TableAction::Call(call)) = action {
+        write_call(writer, pipeline, call);
+    }
+    if let Some((field, handle)) = handle {
+        writer.field(field, Type::I32).i32(handle);
+    }
+    writer.stop();
+}
+
+/// An action's name and arguments, in fields 2 and 3.
+pub(super) fn write_call(writer: &mut Writer, pipeline: &Pipeline, call: &ActionCall) {
+    let info = pipeline.program().action_info(call.action);
+    let name = info.map_or("", |info| &info.name);
+    writer.field(2, Type::Bytes).bytes(name.as_bytes());
+    writer
+        .field(3, Type::List)
+        .list(Type::Bytes, call.args.len());
+    for arg in &call.args {
+        writer.bytes(arg);
+    }
+}
+
+fn expect_counters(target: &Target) -> Result<(), Refusal> {
+    if target.info().with_counters {
+        return Ok(());
+    }
+    let message = format!("table \"{}\" has no direct counter", target.info().name);
+    refuse(TableCode::CountersDisabled, message)
+}
+
+async fn read_counter(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    expect_counters(&target)?;
+    let (_, entry) = find(&site.device, &target, args.i32(3)?, Means::ThePlace).await?;
+    Ok(counter_answer(entry.counter))
+}
+
+/// Bytes first, then packets.
+pub(super) fn counter_answer(value: CounterValue) -> Answer {
+    Answer::encoded(Type::Struct, |writer| {
+        writer.field(1, Type::I64).i64(value.bytes.cast_signed());
+        writer.field(2, Type::I64).i64(value.packets.cast_signed());
+        writer.stop();
+    })
+}
+
+pub(super) fn counter_value(args: Option<Args<'_>>) -> Result<CounterValue, Refusal> {
+    let Some(args) = args else {
+        return Ok(CounterValue::default());
+    };
+    Ok(CounterValue {
+        bytes: args.i64(1)?.cast_unsigned(),
+        packets: args.i64(2)?.cast_unsigned(),
+    })
+}
+
+fn counter_change(target: &Target, entry: &TableEntry, value: CounterValue) -> Operation {
+    let change = EntryChange {
+        counter: Some(value),
+        ..EntryChange::default()
+    };
+    Operation::ModifyEntry(key_of(target, entry), change)
+}
+
+async fn write_counter(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    expect_counters(&target)?;
+    let value = counter_value(args.fields(4)?)?;
+    let write = move |target: &Target, entry: TableEntry| counter_change(target, &entry, value);
+    at_handle(site, target, (args.i32(3)?, Means::ThePlace), code, write).await
+}
+
+async fn reset_counters(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    expect_counters(&target)?;
+    let call = move |turn: Turn| async move {
+        let mut operations = Vec::new();
+        each_part(turn.device(), &target, |_, entry| {
+            operations.push(counter_change(&target, &entry, CounterValue::default()));
+            Ok(())
+        })
+        .await?;
+        let written: OperationResult = write_all(turn, &target.pipeline, operations).await?;
+        written.map_err(declared(code))
+    };
+    site.in_turn(call).await?;
+    Ok(Answer::Void)
+}
+
+fn expect_meters(target: &Target) -> Result<(), Refusal> {
+    if target.pipeline.program().direct_meter(target.id).is_some() {
+        return Ok(());
+    }
+    let message = format!("table \"{}\" has no direct meter", target.info().name);
+    refuse(TableCode::MetersDisabled, message)
+}
+
+async fn set_meter_rates(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    expect_meters(&target)?;
+    let rates = meters::rates(args.all_fields(4)?);
+    let config = rates?.map_err(|(_, message)| Exception::new(TableCode::Error, message))?;
+    let set = move |target: &Target, entry: TableEntry| {
+        let change = EntryChange {
+            meter: Some(Some(config)),
+            ..EntryChange::default()
+        };
+        Operation::ModifyEntry(key_of(target, &entry), change)
+    };
+    let code = |kind| match kind {
+        ControlErrorKind::InvalidArgument => TableCode::Error,
+        kind => code(kind),
+    };
+    at_handle(site, target, (args.i32(3)?, Means::ThePlace), code, set).await
+}
+
+async fn meter_rates(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    expect_meters(&target)?;
+    let (_, entry) = find(&site.device, &target, args.i32(3)?, Means::ThePlace).await?;
+    Ok(meters::rates_answer(entry.meter))
+}

@@ -1,0 +1,102 @@
+//! Parser value sets: BMv2 knows values only, and takes the parts of a key as one number.
+
+use std::sync::Arc;
+
+use control::{Operation, Pipeline, Turn};
+use dataplane::{ControlErrorKind, MatchField, ValueSetId};
+
+use super::expect_context;
+use crate::call::{Answer, Answered, Args, Refusal, declared};
+use crate::exception::{Exception, ValueSetCode};
+use crate::site::{Site, read_first, write_all};
+use crate::values::{canonical, cut, join, split};
+use crate::wire::Type;
+
+type Members = Vec<Vec<MatchField>>;
+
+/// What becomes of the members with a value, which is a number of such parts.
+type Change = fn(&mut Members, &[u8], &[u32]);
+
+/// None where there is no such call.
+pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+    Some(match call {
+        "bm_parse_vset_add" => change(site, args, add).await,
+        "bm_parse_vset_remove" => change(site, args, remove).await,
+        "bm_parse_vset_clear" => change(site, args, |members, _, _| members.clear()).await,
+        "bm_parse_vset_get" => get(site, args).await,
+        _ => return None,
+    })
+}
+
+fn find(site: &Site, args: Args<'_>) -> Result<(Arc<Pipeline>, ValueSetId), Refusal> {
+    expect_context(args)?;
+    let (pipeline, name) = (site.pipeline()?, args.text(2)?);
+    let set = pipeline.program().value_set(name);
+    let set = set.ok_or_else(|| {
+        Exception::new(
+            ValueSetCode::InvalidName,
+            format!("no value set \"{name}\""),
+        )
+    })?;
+    Ok((pipeline, set))
+}
+
+/// One that is there already is no mistake, as in BMv2.
+fn add(members: &mut Members, value: &[u8], parts: &[u32]) {
+    if members.iter().all(|member| number(member, parts) != value) {
+        let fields = split(value, parts).into_iter().map(canonical);
+        members.push(fields.map(MatchField::Exact).collect());
+    }
+}
+
+fn remove(members: &mut Members, value: &[u8], parts: &[u32]) {
+    members.retain(|member| number(member, parts) != value);
+}
+
+async fn change(site: &Site, args: Args<'_>, change: Change) -> Answered {
+    let (pipeline, set) = find(site, args)?;
+    let value = args.bytes(3)?.to_vec();
+    let call = move |turn: Turn| async move {
+        let read = move |switch: &dataplane::Switch| switch.value_set(set);
+        let mut members = read_first(turn.device(), &pipeline, read).await?;
+        let parts = pipeline.program().value_set_parts(set);
+        change(&mut members, &cut(&value, parts.iter().sum()), parts);
+        let set = Operation::SetValueSet(set, members);
+        let written = write_all(turn, &pipeline, vec![set]).await?;
+        written.map_err(declared(|_: ControlErrorKind| ValueSetCode::Error))
+    };
+    site.in_turn(call).await?;
+    Ok(Answer::Void)
+}
+
+/// The value alone of a member that P4Runtime has written with a mask.
+fn value_of(field: &MatchField) -> &[u8] {
+    match field {
+        MatchField::Exact(value)
+        | MatchField::Optional(Some(value))
+        | MatchField::Ternary { value, .. }
+        | MatchField::Lpm { value, .. }
+        | MatchField::Range { low: value, .. } => value,
+        MatchField::Optional(None) => &[],
+    }
+}
+
+/// A member as one number.
+fn number(member: &[MatchField], parts: &[u32]) -> Vec<u8> {
+    let values: Vec<&[u8]> = member.iter().map(value_of).collect();
+    join(&values, parts)
+}
+
+async fn get(site: &Site, args: Args<'_>) -> Answered {
+    let (pipeline, set) = find(site, args)?;
+    let members = site
+        .read_first(&pipeline, move |switch| switch.value_set(set))
+        .await?;
+    let parts = pipeline.program().value_set_parts(set);
+    Ok(Answer::encoded(Type::List, |writer| {
+        writer.list(Type::Bytes, members.len());
+        for member in members {
+            writer.bytes(&number(&member, parts));
+        }
+    }))
+}

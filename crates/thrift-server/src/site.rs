@@ -1,0 +1,152 @@
+//! What every call of every connection shares: the device, and what BMv2 keeps that the device does not.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use control::{Batch, Device, Operation, OperationResult, Pipeline, Turn};
+use dataplane::Switch;
+use tokio::sync::Semaphore;
+
+use crate::call::Refusal;
+use crate::limits::LONG_CALLS_MAX;
+use crate::services::multicast::Multicast;
+
+/// What is chosen when a server is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// BMv2's number of the switch, which `bm_mgmt_get_info` tells.
+    pub device_id: u64,
+    /// The port that is listened on, which it tells too.
+    pub port: u16,
+}
+
+/// What every call of every connection shares.
+pub(crate) struct Site {
+    pub(crate) config: ServerConfig,
+    pub(crate) device: Arc<Device>,
+    pub(crate) multicast: tokio::sync::Mutex<Multicast>,
+    /// Where to look for the lowest free id of members and groups, by pipeline, profile and which of both.
+    free_ids: Mutex<HashMap<(u64, usize, bool), u32>>,
+    /// For calls and answers that are long.
+    pub(crate) long_calls: Arc<Semaphore>,
+}
+
+impl Site {
+    pub(crate) fn new(config: ServerConfig, device: Arc<Device>) -> Self {
+        Self {
+            config,
+            device,
+            multicast: tokio::sync::Mutex::default(),
+            free_ids: Mutex::default(),
+            long_calls: Arc::new(Semaphore::new(LONG_CALLS_MAX)),
+        }
+    }
+
+    /// The pipeline that calls are about.
+    pub(crate) fn pipeline(&self) -> Result<Arc<Pipeline>, Refusal> {
+        Ok(self.device.pipeline()?)
+    }
+
+    /// Where to look first for a free id.
+    pub(crate) fn free_id(&self, of: (u64, usize, bool)) -> u32 {
+        let mut free = self.free_ids.lock().unwrap_or_else(PoisonError::into_inner);
+        free.retain(|(generation, ..), _| *generation == of.0);
+        *free.entry(of).or_default()
+    }
+
+    /// No lower id is free.
+    pub(crate) fn set_free_id(&self, of: (u64, usize, bool), id: u32) {
+        let mut free = self.free_ids.lock().unwrap_or_else(PoisonError::into_inner);
+        free.insert(of, id);
+    }
+
+    /// An id is free again.
+    pub(crate) fn add_free_id(&self, of: (u64, usize, bool), id: u32) {
+        let mut free = self.free_ids.lock().unwrap_or_else(PoisonError::into_inner);
+        free.entry(of)
+            .and_modify(|lowest| *lowest = id.min(*lowest));
+    }
+
+    /// Carries out a call in a turn of its own, to its end though its connection goes.
+    pub(crate) async fn in_turn<R, F>(&self, call: impl FnOnce(Turn) -> F) -> Result<R, Refusal>
+    where
+        R: Send + 'static,
+        F: Future<Output = Result<R, Refusal>> + Send + 'static,
+    {
+        self.device.in_turn(call).await?
+    }
+
+    /// Writes one thing.
+    pub(crate) async fn write(
+        &self,
+        pipeline: Arc<Pipeline>,
+        operation: Operation,
+    ) -> Result<OperationResult, Refusal> {
+        let results = self
+            .device
+            .write(pipeline, Batch::new(vec![operation]))
+            .await?;
+        one(results)
+    }
+
+    /// Writes one thing, and reads what has become of it before anybody else writes.
+    pub(crate) async fn write_and_read<R: Send + 'static>(
+        &self,
+        pipeline: Arc<Pipeline>,
+        operation: Operation,
+        read: impl Fn(&Switch) -> R + Send + Sync + 'static,
+    ) -> Result<(OperationResult, R), Refusal> {
+        let call = |turn: Turn| async move {
+            let device = Arc::clone(turn.device());
+            let written = turn.write(&pipeline, Batch::new(vec![operation]));
+            // Work is carried out in the order in which it was handed over, and nobody else has a turn.
+            let read = device.read(&pipeline, 1, read);
+            let (results, answers) = tokio::join!(written.results(), read);
+            Ok((one(results?)?, first(answers?)?))
+        };
+        self.in_turn(call).await
+    }
+
+    /// Reads something that is the same in all workers.
+    pub(crate) async fn read_first<R: Send + 'static>(
+        &self,
+        pipeline: &Pipeline,
+        read: impl Fn(&Switch) -> R + Send + Sync + 'static,
+    ) -> Result<R, Refusal> {
+        read_first(&self.device, pipeline, read).await
+    }
+}
+
+/// As [`Site::read_first`], for whoever has a turn.
+pub(crate) async fn read_first<R: Send + 'static>(
+    device: &Device,
+    pipeline: &Pipeline,
+    read: impl Fn(&Switch) -> R + Send + Sync + 'static,
+) -> Result<R, Refusal> {
+    first(device.read(pipeline, 1, read).await?)
+}
+
+/// Writes several things in a turn; the first one's refusal, if there is one.
+pub(crate) async fn write_all(
+    turn: Turn,
+    pipeline: &Arc<Pipeline>,
+    operations: Vec<Operation>,
+) -> Result<OperationResult, Refusal> {
+    if operations.is_empty() {
+        return Ok(Ok(()));
+    }
+    let results = turn
+        .write(pipeline, Batch::new(operations))
+        .results()
+        .await?;
+    Ok(results.into_iter().collect())
+}
+
+fn first<R>(answers: Vec<R>) -> Result<R, Refusal> {
+    let first = answers.into_iter().next();
+    first.ok_or_else(|| control::Error::Stopped.into())
+}
+
+fn one(results: Vec<OperationResult>) -> Result<OperationResult, Refusal> {
+    first(results)
+}

@@ -1,0 +1,178 @@
+//! A whole call's head and arguments.
+
+use super::scan::{count, length};
+use super::{Kind, Type, VERSION_1, VERSION_MASK, WireError};
+use crate::limits::DEPTH_MAX;
+
+/// A value of whatever type.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// As it says.
+    Bool(bool),
+    /// As it says.
+    I8(i8),
+    /// As it says.
+    I16(i16),
+    /// As it says.
+    I32(i32),
+    /// As it says.
+    I64(i64),
+    /// As it says.
+    Double(f64),
+    /// Text too.
+    Bytes(Vec<u8>),
+    /// As it says.
+    Struct(Fields),
+    /// Lists and sets.
+    List(Vec<Value>),
+    /// As it says.
+    Map(Vec<(Value, Value)>),
+}
+
+/// The fields of a structure that are there, by their ids.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Fields(Vec<(i16, Value)>);
+
+impl Fields {
+    /// A field; the last one where one is there twice, as in generated code.
+    pub fn get(&self, id: i16) -> Option<&Value> {
+        let mut fields = self.0.iter().rev();
+        fields.find(|(found, _)| *found == id).map(|(_, it)| it)
+    }
+}
+
+/// A message with its head.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    /// With the service in front and a colon between, where several are served on one port.
+    pub name: String,
+    /// None is one that there is not.
+    pub kind: Option<Kind>,
+    /// The client's number, which the answer has too.
+    pub number: i32,
+    /// The arguments.
+    pub fields: Fields,
+}
+
+/// Reads a message that [`super::scan::Scan`] has found to be whole.
+///
+/// # Errors
+/// It is none.
+pub fn message(bytes: &[u8]) -> Result<Message, WireError> {
+    let mut reader = Reader { rest: bytes };
+    let (name, kind, number) = reader.head()?;
+    let fields = reader.fields(0)?;
+    Ok(Message {
+        name,
+        kind,
+        number,
+        fields,
+    })
+}
+
+/// The head alone, for who is to be told that the rest is no call.
+pub fn head(bytes: &[u8]) -> Option<(String, i32)> {
+    let (name, _, number) = Reader { rest: bytes }.head().ok()?;
+    Some((name, number))
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn bytes(&mut self, n_bytes: usize) -> Result<&'a [u8], WireError> {
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(n_bytes)
+            .ok_or(WireError::Short)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        let bytes = self.bytes(N)?;
+        bytes.try_into().map_err(|_| WireError::Short)
+    }
+
+    fn u8(&mut self) -> Result<u8, WireError> {
+        self.array().map(u8::from_be_bytes)
+    }
+
+    fn i32(&mut self) -> Result<i32, WireError> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    fn name(&mut self, n_bytes: i32) -> Result<String, WireError> {
+        let name = self.bytes(length(n_bytes)?)?.to_vec();
+        String::from_utf8(name).map_err(|_| WireError::Name)
+    }
+
+    fn head(&mut self) -> Result<(String, Option<Kind>, i32), WireError> {
+        let first = self.i32()?;
+        if first >= 0 {
+            let name = self.name(first)?;
+            let kind = Kind::of(self.u8()?);
+            return Ok((name, kind, self.i32()?));
+        }
+        let [.., kind] = first.to_be_bytes();
+        if first.cast_unsigned() & VERSION_MASK != VERSION_1 {
+            return Err(WireError::Version(first.cast_unsigned()));
+        }
+        let n_bytes = self.i32()?;
+        let name = self.name(n_bytes)?;
+        Ok((name, Kind::of(kind), self.i32()?))
+    }
+
+    fn fields(&mut self, depth: usize) -> Result<Fields, WireError> {
+        let mut fields = Vec::new();
+        loop {
+            let of = self.u8()?;
+            if of == 0 {
+                return Ok(Fields(fields));
+            }
+            let of = Type::of(of)?;
+            let id = self.array().map(i16::from_be_bytes)?;
+            fields.push((id, self.value(of, depth + 1)?));
+        }
+    }
+
+    fn value(&mut self, of: Type, depth: usize) -> Result<Value, WireError> {
+        if depth > DEPTH_MAX {
+            return Err(WireError::TooDeep(DEPTH_MAX));
+        }
+        Ok(match of {
+            Type::Bool => Value::Bool(self.u8()? != 0),
+            Type::I8 => Value::I8(self.array().map(i8::from_be_bytes)?),
+            Type::I16 => Value::I16(self.array().map(i16::from_be_bytes)?),
+            Type::I32 => Value::I32(self.i32()?),
+            Type::I64 => Value::I64(self.array().map(i64::from_be_bytes)?),
+            Type::Double => Value::Double(self.array().map(f64::from_be_bytes)?),
+            Type::Bytes => {
+                let n_bytes = self.i32()?;
+                Value::Bytes(self.bytes(length(n_bytes)?)?.to_vec())
+            }
+            Type::Struct => Value::Struct(self.fields(depth)?),
+            Type::List | Type::Set => Value::List(self.list(depth)?),
+            Type::Map => Value::Map(self.map(depth)?),
+        })
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Vec<Value>, WireError> {
+        let of = self.u8()?;
+        let n_values = count(self.i32()?)?;
+        // An empty list need not say of what.
+        let values = (0..n_values).map(|_| self.value(Type::of(of)?, depth + 1));
+        values.collect()
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Vec<(Value, Value)>, WireError> {
+        let (one, other) = (self.u8()?, self.u8()?);
+        let n_pairs = count(self.i32()?)?;
+        let pairs = (0..n_pairs).map(|_| {
+            let key = self.value(Type::of(one)?, depth + 1)?;
+            Ok((key, self.value(Type::of(other)?, depth + 1)?))
+        });
+        pairs.collect()
+    }
+}

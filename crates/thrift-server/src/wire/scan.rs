@@ -1,0 +1,231 @@
+//! Where a call ends.
+
+use super::{Type, VERSION_1, VERSION_MASK, WireError};
+use crate::limits::{CALL_BYTES_MAX, DEPTH_MAX, VALUES_MAX};
+
+/// What is still to come.
+#[derive(Debug, Clone, Copy)]
+enum Pending {
+    Head,
+    /// A strict message's number, or an old one's type and number.
+    Bytes(usize),
+    Fields,
+    Values {
+        of: Type,
+        n_left: usize,
+    },
+    /// Values by turns of two types.
+    Pairs {
+        of: (Type, Type),
+        n_left: usize,
+    },
+}
+
+/// A walk over a call that arrives in pieces: it goes on where it stopped, so that a call of many pieces is
+/// walked over once.
+#[derive(Debug)]
+pub struct Scan {
+    /// The innermost last; none is left when the call is whole.
+    pending: Vec<Pending>,
+    at: usize,
+    n_values: usize,
+}
+
+impl Default for Scan {
+    fn default() -> Self {
+        Self {
+            pending: vec![Pending::Fields, Pending::Head],
+            at: 0,
+            n_values: 0,
+        }
+    }
+}
+
+impl Scan {
+    /// The length of the call that the bytes begin with; none as long as it is not whole. They are those of the
+    /// last time and more behind them.
+    ///
+    /// # Errors
+    /// They begin with no call that is taken.
+    pub fn length(&mut self, bytes: &[u8]) -> Result<Option<usize>, WireError> {
+        while let Some(pending) = self.pending.pop() {
+            let before = self.at;
+            let is_whole = self.step(bytes, pending)?.is_some();
+            if !is_whole {
+                self.at = before;
+                self.pending.push(pending);
+            }
+            if self.least_length() > CALL_BYTES_MAX {
+                return Err(WireError::TooLong(CALL_BYTES_MAX));
+            }
+            if !is_whole {
+                return Ok(None);
+            }
+        }
+        Ok(Some(self.at))
+    }
+
+    /// How long the call is at least, by what is known of it.
+    pub fn least_length(&self) -> usize {
+        let n_bytes = self.pending.last().map_or(0, |pending| match pending {
+            Pending::Bytes(n_bytes) => *n_bytes,
+            _ => 1,
+        });
+        self.at.saturating_add(n_bytes)
+    }
+
+    /// One thing after the other; none where it is not whole.
+    fn step(&mut self, bytes: &[u8], pending: Pending) -> Result<Option<()>, WireError> {
+        match pending {
+            Pending::Head => self.head(bytes),
+            Pending::Bytes(n_bytes) => Ok(self.skip(bytes, n_bytes)),
+            Pending::Fields => self.field(bytes),
+            Pending::Values { n_left: 0, .. } | Pending::Pairs { n_left: 0, .. } => Ok(Some(())),
+            Pending::Values { of, n_left } => {
+                let n_left = n_left - 1;
+                self.push(Pending::Values { of, n_left })?;
+                self.value(bytes, of).inspect(|whole| self.undo(whole))
+            }
+            Pending::Pairs { of, n_left } => {
+                let (one, other) = of;
+                let (of, n_left) = ((other, one), n_left - 1);
+                self.push(Pending::Pairs { of, n_left })?;
+                self.value(bytes, one).inspect(|whole| self.undo(whole))
+            }
+        }
+    }
+
+    /// What was put down for what comes behind a value goes where the value is not whole.
+    fn undo(&mut self, whole: &Option<()>) {
+        if whole.is_none() {
+            self.pending.pop();
+            self.n_values -= 1;
+        }
+    }
+
+    fn push(&mut self, pending: Pending) -> Result<(), WireError> {
+        // The call itself, and a value beside its container.
+        if self.pending.len() > DEPTH_MAX {
+            return Err(WireError::TooDeep(DEPTH_MAX));
+        }
+        self.pending.push(pending);
+        Ok(())
+    }
+
+    fn head(&mut self, bytes: &[u8]) -> Result<Option<()>, WireError> {
+        let Some(first) = self.i32(bytes) else {
+            return Ok(None);
+        };
+        if first >= 0 {
+            let n_bytes = length(first)?;
+            // The type and the number are behind the name.
+            self.push(Pending::Bytes(n_bytes + 1 + 4))?;
+            return Ok(Some(()));
+        }
+        let version = first.cast_unsigned() & VERSION_MASK;
+        if version != VERSION_1 {
+            return Err(WireError::Version(first.cast_unsigned()));
+        }
+        let Some(n_bytes) = self.i32(bytes) else {
+            return Ok(None);
+        };
+        self.push(Pending::Bytes(length(n_bytes)? + 4))?;
+        Ok(Some(()))
+    }
+
+    fn field(&mut self, bytes: &[u8]) -> Result<Option<()>, WireError> {
+        let Some(of) = self.u8(bytes) else {
+            return Ok(None);
+        };
+        if of == 0 {
+            return Ok(Some(()));
+        }
+        let of = Type::of(of)?;
+        if self.skip(bytes, 2).is_none() {
+            return Ok(None);
+        }
+        self.push(Pending::Fields)?;
+        self.value(bytes, of).inspect(|whole| self.undo(whole))
+    }
+
+    /// A value, or what is to be walked over of it.
+    fn value(&mut self, bytes: &[u8], of: Type) -> Result<Option<()>, WireError> {
+        self.n_values += 1;
+        if self.n_values > VALUES_MAX {
+            return Err(WireError::TooMany(VALUES_MAX));
+        }
+        if let Some(n_bytes) = of.fixed_bytes() {
+            return Ok(self.skip(bytes, n_bytes));
+        }
+        let pending = match of {
+            Type::Struct => Some(Pending::Fields),
+            Type::Map => self.pairs(bytes)?,
+            Type::List | Type::Set => self.values(bytes)?,
+            _ => match self.i32(bytes) {
+                Some(n_bytes) => Some(Pending::Bytes(length(n_bytes)?)),
+                None => None,
+            },
+        };
+        match pending {
+            Some(pending) => self.push(pending).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn values(&mut self, bytes: &[u8]) -> Result<Option<Pending>, WireError> {
+        let (Some(of), Some(n_values)) = (self.u8(bytes), self.i32(bytes)) else {
+            return Ok(None);
+        };
+        let n_left = count(n_values)?;
+        if n_left == 0 {
+            return Ok(Some(Pending::Bytes(0)));
+        }
+        let of = Type::of(of)?;
+        Ok(Some(Pending::Values { of, n_left }))
+    }
+
+    fn pairs(&mut self, bytes: &[u8]) -> Result<Option<Pending>, WireError> {
+        let (Some(one), Some(other), Some(n_pairs)) =
+            (self.u8(bytes), self.u8(bytes), self.i32(bytes))
+        else {
+            return Ok(None);
+        };
+        let n_left = 2 * count(n_pairs)?;
+        if n_left == 0 {
+            return Ok(Some(Pending::Bytes(0)));
+        }
+        let of = (Type::of(one)?, Type::of(other)?);
+        Ok(Some(Pending::Pairs { of, n_left }))
+    }
+
+    fn skip(&mut self, bytes: &[u8], n_bytes: usize) -> Option<()> {
+        let end = self.at + n_bytes;
+        (end <= bytes.len()).then(|| self.at = end)
+    }
+
+    fn u8(&mut self, bytes: &[u8]) -> Option<u8> {
+        let byte = *bytes.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn i32(&mut self, bytes: &[u8]) -> Option<i32> {
+        let value = bytes.get(self.at..self.at + 4)?;
+        self.at += 4;
+        value.try_into().ok().map(i32::from_be_bytes)
+    }
+}
+
+/// Of a string.
+pub(super) fn length(found: i32) -> Result<usize, WireError> {
+    let max = CALL_BYTES_MAX;
+    let length = usize::try_from(found).ok().filter(|it| *it <= max);
+    length.ok_or(WireError::Length { found, max })
+}
+
+/// Of a container.
+pub(super) fn count(found: i32) -> Result<usize, WireError> {
+    let max = VALUES_MAX;
+    let count = usize::try_from(found).ok().filter(|it| *it <= max);
+    count.ok_or(WireError::Length { found, max })
+}

@@ -1,0 +1,106 @@
+//! Answers.
+
+use super::{Failure, Kind, Type, VERSION_1};
+
+/// Values behind each other, as the protocol has them.
+#[derive(Debug, Default)]
+pub struct Writer(Vec<u8>);
+
+impl Writer {
+    /// Bytes that were written so far.
+    pub fn n_bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// So far.
+    pub fn written(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// What was written.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    /// The head of a field; its value is to follow.
+    pub fn field(&mut self, id: i16, of: Type) -> &mut Self {
+        self.0.push(of as u8);
+        self.0.extend(id.to_be_bytes());
+        self
+    }
+
+    /// A structure's end.
+    pub fn stop(&mut self) {
+        self.0.push(0);
+    }
+
+    /// A value.
+    pub fn bool(&mut self, value: bool) {
+        self.0.push(u8::from(value));
+    }
+
+    /// A value.
+    pub fn i32(&mut self, value: i32) {
+        self.0.extend(value.to_be_bytes());
+    }
+
+    /// A value.
+    pub fn i64(&mut self, value: i64) {
+        self.0.extend(value.to_be_bytes());
+    }
+
+    /// A value.
+    pub fn double(&mut self, value: f64) {
+        self.0.extend(value.to_be_bytes());
+    }
+
+    /// A value.
+    pub fn bytes(&mut self, value: &[u8]) {
+        self.i32(count(value.len()));
+        self.0.extend(value);
+    }
+
+    /// The head of a list; its values are to follow.
+    pub fn list(&mut self, of: Type, n_values: usize) -> &mut Self {
+        self.0.push(of as u8);
+        self.i32(count(n_values));
+        self
+    }
+
+    /// The head of a map; its keys and values are to follow by turns.
+    pub fn map(&mut self, of: (Type, Type), n_pairs: usize) -> &mut Self {
+        self.0.extend([of.0 as u8, of.1 as u8]);
+        self.i32(count(n_pairs));
+        self
+    }
+
+    /// Bytes that are a value already.
+    pub fn encoded(&mut self, value: &[u8]) {
+        self.0.extend(value);
+    }
+
+    /// A message's head; a structure is to follow.
+    pub fn head(&mut self, name: &str, kind: Kind, number: i32) {
+        let version = VERSION_1 | kind as u32;
+        self.i32(version.cast_signed());
+        self.bytes(name.as_bytes());
+        self.i32(number);
+    }
+}
+
+/// No answer has 2^31 of anything: it is [`crate::limits::ANSWER_BYTES_MAX`] bytes long at most.
+fn count(n: usize) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+/// The answer that a call failed in a way that its service does not declare.
+pub fn failure(name: &str, number: i32, failure: &Failure) -> Vec<u8> {
+    let mut writer = Writer::default();
+    writer.head(name, Kind::Exception, number);
+    writer
+        .field(1, Type::Bytes)
+        .bytes(failure.message.as_bytes());
+    writer.field(2, Type::I32).i32(failure.kind as i32);
+    writer.stop();
+    writer.into_bytes()
+}

@@ -1,0 +1,256 @@
+//! A client: arguments as values, answers as values.
+
+use std::time::Duration;
+
+use thrift_server::wire::read::{self, Fields, Message, Value};
+use thrift_server::wire::scan::Scan;
+use thrift_server::wire::write::Writer;
+use thrift_server::wire::{Kind, Type};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Longer than anything here takes; a test that waits so long has failed.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An argument.
+#[derive(Debug, Clone)]
+pub enum Arg {
+    Bool(bool),
+    I16(i16),
+    I32(i32),
+    I64(i64),
+    Double(f64),
+    Bytes(Vec<u8>),
+    Struct(Vec<(i16, Arg)>),
+    List(Type, Vec<Arg>),
+}
+
+impl From<&str> for Arg {
+    fn from(text: &str) -> Self {
+        Self::Bytes(text.into())
+    }
+}
+
+impl From<i32> for Arg {
+    fn from(value: i32) -> Self {
+        Self::I32(value)
+    }
+}
+
+impl Arg {
+    fn of(&self) -> Type {
+        match self {
+            Self::Bool(_) => Type::Bool,
+            Self::I16(_) => Type::I16,
+            Self::I32(_) => Type::I32,
+            Self::I64(_) => Type::I64,
+            Self::Double(_) => Type::Double,
+            Self::Bytes(_) => Type::Bytes,
+            Self::Struct(_) => Type::Struct,
+            Self::List(..) => Type::List,
+        }
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        match self {
+            Self::Bool(value) => writer.bool(*value),
+            Self::I16(value) => writer.encoded(&value.to_be_bytes()),
+            Self::I32(value) => writer.i32(*value),
+            Self::I64(value) => writer.i64(*value),
+            Self::Double(value) => writer.double(*value),
+            Self::Bytes(value) => writer.bytes(value),
+            Self::Struct(fields) => write_fields(writer, fields),
+            Self::List(of, values) => {
+                writer.list(*of, values.len());
+                values.iter().for_each(|value| value.write(writer));
+            }
+        }
+    }
+}
+
+fn write_fields(writer: &mut Writer, fields: &[(i16, Arg)]) {
+    for (id, arg) in fields {
+        arg.write(writer.field(*id, arg.of()));
+    }
+    writer.stop();
+}
+
+/// Strings.
+pub fn all_bytes(values: &[&[u8]]) -> Arg {
+    let values = values.iter().map(|value| Arg::Bytes(value.to_vec()));
+    Arg::List(Type::Bytes, values.collect())
+}
+
+/// An exact match.
+pub fn exact(value: &[u8]) -> Arg {
+    let key = Arg::Struct(vec![(1, Arg::Bytes(value.to_vec()))]);
+    Arg::Struct(vec![(1, 0.into()), (2, key)])
+}
+
+pub fn lpm(value: &[u8], prefix_len: i32) -> Arg {
+    let key = Arg::Struct(vec![
+        (1, Arg::Bytes(value.to_vec())),
+        (2, prefix_len.into()),
+    ]);
+    Arg::Struct(vec![(1, 1.into()), (3, key)])
+}
+
+pub fn ternary(value: &[u8], mask: &[u8]) -> Arg {
+    let pair = [(1, value), (2, mask)].map(|(id, it)| (id, Arg::Bytes(it.to_vec())));
+    Arg::Struct(vec![(1, 2.into()), (4, Arg::Struct(pair.to_vec()))])
+}
+
+pub fn range(low: &[u8], high: &[u8]) -> Arg {
+    let pair = [(1, low), (2, high)].map(|(id, it)| (id, Arg::Bytes(it.to_vec())));
+    Arg::Struct(vec![(1, 4.into()), (6, Arg::Struct(pair.to_vec()))])
+}
+
+pub fn key(fields: Vec<Arg>) -> Arg {
+    Arg::List(Type::Struct, fields)
+}
+
+pub fn priority(priority: i32) -> Arg {
+    Arg::Struct(vec![(1, priority.into())])
+}
+
+/// A whole call.
+pub fn call(name: &str, number: i32, args: &[(i16, Arg)]) -> Vec<u8> {
+    let mut writer = Writer::default();
+    writer.head(name, Kind::Call, number);
+    write_fields(&mut writer, args);
+    writer.into_bytes()
+}
+
+/// What a call came to that was not carried out: the code of its exception, or the kind of a failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    Code(i32),
+    Failure(i32),
+}
+
+pub struct Client {
+    pub stream: TcpStream,
+    received: Vec<u8>,
+    number: i32,
+}
+
+impl Client {
+    pub async fn connect(address: std::net::SocketAddr) -> Self {
+        Self {
+            stream: TcpStream::connect(address).await.unwrap(),
+            received: Vec::new(),
+            number: 0,
+        }
+    }
+
+    pub async fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
+    /// The next answer; none where the connection was closed.
+    pub async fn answer(&mut self) -> Option<Message> {
+        let receive = async {
+            let mut scan = Scan::default();
+            loop {
+                if let Some(length) = scan.length(&self.received).unwrap() {
+                    let rest = self.received.split_off(length);
+                    let answer = std::mem::replace(&mut self.received, rest);
+                    return Some(read::message(&answer).unwrap());
+                }
+                if matches!(
+                    self.stream.read_buf(&mut self.received).await,
+                    Ok(0) | Err(_)
+                ) {
+                    return None;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, receive)
+            .await
+            .expect("it is answered")
+    }
+
+    /// Calls, with the arguments by their places from 1; what it gives back, if that is something.
+    pub async fn try_call(&mut self, name: &str, args: Vec<Arg>) -> Result<Option<Value>, Refused> {
+        self.number += 1;
+        let args: Vec<(i16, Arg)> = (1..).zip(args).collect();
+        self.send(&call(name, self.number, &args)).await;
+        let answer = self.answer().await.expect("it is answered");
+        assert_eq!(answer.number, self.number);
+        assert_eq!(
+            name.split_once(':').map(|(_, call)| call),
+            Some(&*answer.name)
+        );
+        result(&answer)
+    }
+
+    /// Calls what is to be without a mistake.
+    pub async fn call(&mut self, name: &str, args: Vec<Arg>) -> Option<Value> {
+        let result = self.try_call(name, args).await;
+        result.unwrap_or_else(|refused| panic!("{name}: {refused:?}"))
+    }
+
+    /// The number that a call gives back.
+    pub async fn number(&mut self, name: &str, args: Vec<Arg>) -> i64 {
+        match self.call(name, args).await {
+            Some(Value::I32(number)) => number.into(),
+            Some(Value::I64(number)) => number,
+            other => panic!("{name}: expected a number, found {other:?}"),
+        }
+    }
+
+    pub async fn fields(&mut self, name: &str, args: Vec<Arg>) -> Fields {
+        match self.call(name, args).await {
+            Some(Value::Struct(fields)) => fields,
+            other => panic!("{name}: expected a struct, found {other:?}"),
+        }
+    }
+
+    pub async fn list(&mut self, name: &str, args: Vec<Arg>) -> Vec<Value> {
+        match self.call(name, args).await {
+            Some(Value::List(values)) => values,
+            other => panic!("{name}: expected a list, found {other:?}"),
+        }
+    }
+
+    pub async fn bytes(&mut self, name: &str, args: Vec<Arg>) -> Vec<u8> {
+        match self.call(name, args).await {
+            Some(Value::Bytes(bytes)) => bytes,
+            other => panic!("{name}: expected a string, found {other:?}"),
+        }
+    }
+}
+
+/// Every exception has its reason beside its code.
+pub fn result(answer: &Message) -> Result<Option<Value>, Refused> {
+    if answer.kind == Some(Kind::Exception) {
+        return Err(Refused::Failure(i32_of(&answer.fields, 2)));
+    }
+    assert_eq!(answer.kind, Some(Kind::Reply));
+    if let Some(Value::Struct(exception)) = answer.fields.get(1) {
+        assert!(matches!(exception.get(2), Some(Value::Bytes(reason)) if !reason.is_empty()));
+        return Err(Refused::Code(i32_of(exception, 1)));
+    }
+    Ok(answer.fields.get(0).cloned())
+}
+
+pub fn i32_of(fields: &Fields, id: i16) -> i32 {
+    match fields.get(id) {
+        Some(Value::I32(value)) => *value,
+        other => panic!("field {id}: expected an i32, found {other:?}"),
+    }
+}
+
+pub fn struct_of(fields: &Fields, id: i16) -> &Fields {
+    match fields.get(id) {
+        Some(Value::Struct(fields)) => fields,
+        other => panic!("field {id}: expected a struct, found {other:?}"),
+    }
+}
+
+pub fn as_struct(value: &Value) -> &Fields {
+    match value {
+        Value::Struct(fields) => fields,
+        other => panic!("expected a struct, found {other:?}"),
+    }
+}

@@ -1,0 +1,111 @@
+//! A device in memory with a program that has one of everything, and a server of it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use control::{Batch, Device, Operation, Pipeline, Registers, SwitchHandle};
+use dataplane::{Program, SwitchConfig};
+use thrift_server::{Server, ServerConfig};
+use tokio::net::TcpListener;
+
+use crate::client::Client;
+use crate::memory_loop::MemoryLoop;
+
+const SOURCE: &str = include_str!("../fixture/entities.p4");
+
+pub struct Harness {
+    pub switch: Arc<MemoryLoop>,
+    pub device: Arc<Device>,
+    /// The program's text.
+    pub json: String,
+    pub address: SocketAddr,
+}
+
+/// The program, as BMv2 JSON.
+pub fn json() -> String {
+    let options = p4_compiler::Options::default();
+    let output = p4_compiler::compile("entities.p4", SOURCE, &|_: &str| None, &options);
+    let program = output
+        .bmv2_json
+        .unwrap_or_else(|| panic!("{:?}", output.diagnostics));
+    serde_json::to_string(&program).unwrap()
+}
+
+impl Harness {
+    pub async fn start() -> Self {
+        Self::with_workers(1).await
+    }
+
+    pub async fn with_workers(n_workers: usize) -> Self {
+        let switch = Arc::new(MemoryLoop::start_workers(
+            SwitchConfig::default(),
+            8,
+            n_workers,
+        ));
+        let handle = Arc::clone(&switch) as Arc<dyn SwitchHandle>;
+        let device = Arc::new(Device::new(handle, Registers::PerWorker));
+        let json = json();
+        let program = Program::from_json_str(&json).unwrap();
+        let checked = device.check(program, ()).unwrap();
+        device
+            .set_pipeline(checked.with_config(json.as_bytes()))
+            .await
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let config = ServerConfig {
+            device_id: 3,
+            port: address.port(),
+        };
+        let server = Server::new(config, Arc::clone(&device));
+        tokio::spawn(server.serve(listener, std::future::pending()));
+        Self {
+            switch,
+            device,
+            json,
+            address,
+        }
+    }
+
+    pub async fn client(&self) -> Client {
+        Client::connect(self.address).await
+    }
+
+    pub fn pipeline(&self) -> Arc<Pipeline> {
+        self.device.pipeline().unwrap()
+    }
+
+    /// What another protocol writes, without a mistake.
+    pub async fn write(&self, operations: Vec<Operation>) {
+        let results = self
+            .device
+            .write(self.pipeline(), Batch::new(operations))
+            .await
+            .unwrap();
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
+    }
+
+    /// The ports that a frame leaves by which comes in by port 0.
+    pub fn ports_of(&self, frame: &[u8]) -> Vec<u16> {
+        self.switch.transmitted();
+        self.switch.receive(0, frame);
+        let sent = self.switch.transmitted();
+        sent.iter().map(|transmit| transmit.port.0).collect()
+    }
+}
+
+/// A frame for a host, which has only Ethernet's header.
+pub fn frame(dst: u8) -> Vec<u8> {
+    let mut frame = vec![0; 64];
+    frame[5] = dst;
+    frame[12..14].copy_from_slice(&[0x12, 0x34]);
+    frame
+}
+
+/// An address that ends so.
+pub fn mac(last: u8) -> [u8; 6] {
+    [0, 0, 0, 0, 0, last]
+}
+
+/// No port.
+pub const NOWHERE: [u16; 0] = [];

@@ -1,0 +1,22 @@
+//! The services over loopback, by a client that writes and reads the protocol itself, against a device in memory.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test stops at what it did not expect, and tells one story"
+)]
+
+mod abuse;
+mod arrays;
+mod client;
+mod harness;
+#[allow(dead_code, reason = "other crates' tests use what is left over here")]
+#[path = "../../../control/tests/support/memory_loop.rs"]
+mod memory_loop;
+mod multicast;
+mod pipelined;
+mod profiles;
+mod programs;
+mod simple_switch;
+mod tables;
+mod value_sets;

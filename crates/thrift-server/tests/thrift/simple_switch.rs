@@ -1,0 +1,253 @@
+//! The service SimpleSwitch.
+
+use control::{Note, Operation};
+use dataplane::{CloneSession, MulticastGroup, PortId, Replica};
+use thrift_server::wire::read::Value;
+
+use crate::client::{Arg, Client, Refused, all_bytes, exact, key, priority};
+use crate::harness::{Harness, NOWHERE, frame, mac};
+
+const SESSION_NOT_FOUND: Refused = Refused::Code(1);
+
+/// Frames for host 1 leave by port 1, and a clone goes to session 5.
+async fn mirrored(client: &mut Client) {
+    let args = vec![
+        0.into(),
+        "EntitiesIngress.forward".into(),
+        key(vec![exact(&mac(1))]),
+        "EntitiesIngress.mirror".into(),
+        all_bytes(&[]),
+        priority(0),
+    ];
+    client.call("standard:bm_mt_add_entry", args).await;
+}
+
+fn session(id: i32, config: &[(i16, i32)]) -> Vec<Arg> {
+    let fields = config
+        .iter()
+        .map(|(field, value)| (*field, Arg::I32(*value)));
+    vec![id.into(), Arg::Struct(fields.collect())]
+}
+
+fn sorted(mut ports: Vec<u16>) -> Vec<u16> {
+    ports.sort_unstable();
+    ports
+}
+
+fn group(ports: &[u16]) -> MulticastGroup {
+    let replica = |port: &u16| Replica {
+        port: PortId(*port),
+        instance: 3,
+    };
+    MulticastGroup {
+        id: 7,
+        replicas: ports.iter().map(replica).collect(),
+        backups: Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn a_clone_goes_to_a_session_s_port_and_to_its_group_as_that_is() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    mirrored(&mut client).await;
+    assert_eq!(harness.ports_of(&frame(1)), [1]);
+    client
+        .call("simple_switch:mirroring_session_add", session(5, &[(1, 4)]))
+        .await;
+    assert_eq!(sorted(harness.ports_of(&frame(1))), [1, 4]);
+    client
+        .call("simple_switch:mirroring_session_add", session(5, &[(2, 7)]))
+        .await;
+    assert_eq!(harness.ports_of(&frame(1)), [1]);
+    harness
+        .write(vec![Operation::InsertMulticastGroup(
+            group(&[2, 3]),
+            Note::default(),
+        )])
+        .await;
+    assert_eq!(sorted(harness.ports_of(&frame(1))), [1, 2, 3]);
+    harness
+        .write(vec![Operation::ModifyMulticastGroup(
+            group(&[6]),
+            Note::default(),
+        )])
+        .await;
+    assert_eq!(sorted(harness.ports_of(&frame(1))), [1, 6]);
+    client
+        .call(
+            "simple_switch:mirroring_session_add",
+            session(5, &[(1, 2), (2, 7)]),
+        )
+        .await;
+    assert_eq!(sorted(harness.ports_of(&frame(1))), [1, 2, 6]);
+    let found = client
+        .fields("simple_switch:mirroring_session_get", vec![5.into()])
+        .await;
+    assert_eq!(
+        (found.get(1), found.get(2)),
+        (Some(&Value::I32(2)), Some(&Value::I32(7)))
+    );
+    // What P4Runtime reads has the group's replicas in it.
+    let reading = harness.device.reading().await.unwrap();
+    let sessions = reading.clone_sessions(0).await.unwrap();
+    drop(reading);
+    let ports = sessions[0].replicas.iter().map(|replica| replica.port.0);
+    assert_eq!(ports.collect::<Vec<_>>(), [2, 6]);
+    client
+        .call("simple_switch:mirroring_session_delete", vec![5.into()])
+        .await;
+    assert_eq!(harness.ports_of(&frame(1)), [1]);
+}
+
+#[tokio::test]
+async fn a_session_of_another_protocol_is_seen_and_replaced() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    mirrored(&mut client).await;
+    let theirs = CloneSession {
+        id: 5,
+        replicas: group(&[3, 4]).replicas,
+        truncate_bytes: None,
+        class_of_service: 0,
+    };
+    harness
+        .write(vec![Operation::InsertCloneSession(theirs, Note::default())])
+        .await;
+    let port = client
+        .number(
+            "simple_switch:mirroring_mapping_get_egress_port",
+            vec![5.into()],
+        )
+        .await;
+    assert_eq!(port, 3);
+    let added = client
+        .number(
+            "simple_switch:mirroring_mapping_add",
+            vec![5.into(), 2.into()],
+        )
+        .await;
+    assert_eq!(added, 1);
+    assert_eq!(sorted(harness.ports_of(&frame(1))), [1, 2]);
+}
+
+#[tokio::test]
+async fn sessions_that_are_none_are_told() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    for call in ["mirroring_session_get", "mirroring_session_delete"] {
+        let found = client
+            .try_call(&format!("simple_switch:{call}"), vec![5.into()])
+            .await;
+        assert_eq!(found, Err(SESSION_NOT_FOUND), "{call}");
+    }
+    for (id, config) in [(-1, (1, 2)), (40_000, (1, 2)), (5, (1, 511)), (5, (2, -1))] {
+        let add = session(id, &[config]);
+        let found = client
+            .try_call("simple_switch:mirroring_session_add", add)
+            .await;
+        assert_eq!(found, Err(SESSION_NOT_FOUND), "{id} {config:?}");
+    }
+    let name = |call: &str| format!("simple_switch:mirroring_mapping_{call}");
+    assert_eq!(
+        client
+            .number(&name("get_egress_port"), vec![5.into()])
+            .await,
+        -1
+    );
+    assert_eq!(client.number(&name("delete"), vec![5.into()]).await, 0);
+    // 0 is a session as well, as programs for BMv2 have it.
+    assert_eq!(
+        client.number(&name("add"), vec![0.into(), 2.into()]).await,
+        1
+    );
+    assert_eq!(
+        client
+            .number(&name("get_egress_port"), vec![0.into()])
+            .await,
+        2
+    );
+    assert_eq!(client.number(&name("delete"), vec![0.into()]).await, 1);
+}
+
+#[tokio::test]
+async fn a_queue_has_a_rate_and_a_depth() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    mirrored(&mut client).await;
+    let rate = vec![1.into(), Arg::I64(1_000)];
+    assert_eq!(
+        client
+            .number("simple_switch:set_egress_queue_rate", rate)
+            .await,
+        0
+    );
+    let depth = vec![1.into(), 3.into()];
+    assert_eq!(
+        client
+            .number("simple_switch:set_egress_queue_depth", depth)
+            .await,
+        0
+    );
+    // One leaves at once, three wait, the rest is dropped.
+    let sent: Vec<_> = (0..6).map(|_| harness.ports_of(&frame(1)).len()).collect();
+    assert_eq!(sent, [1, 0, 0, 0, 0, 0]);
+    harness.switch.transmitted();
+    harness.switch.advance(10_000_000);
+    assert_eq!(harness.switch.transmitted().len(), 3);
+    // 0 is none.
+    let none = vec![Arg::I64(0)];
+    client
+        .number("simple_switch:set_all_egress_queue_rates", none)
+        .await;
+    let sent: Vec<_> = (0..6).map(|_| harness.ports_of(&frame(1)).len()).collect();
+    assert_eq!(sent, [1; 6]);
+    let none = vec![1.into(), 0.into(), 0.into()];
+    client
+        .number("simple_switch:set_egress_priority_queue_depth", none)
+        .await;
+    assert_eq!(harness.ports_of(&frame(1)), NOWHERE);
+    let all = vec![100.into()];
+    client
+        .number("simple_switch:set_all_egress_queue_depths", all)
+        .await;
+    assert_eq!(harness.ports_of(&frame(1)), [1]);
+    let beyond = vec![1.into(), 8.into(), Arg::I64(5)];
+    let beyond = client
+        .try_call("simple_switch:set_egress_priority_queue_rate", beyond)
+        .await;
+    assert_eq!(beyond, Err(Refused::Failure(6)));
+}
+
+#[tokio::test]
+async fn several_workers_have_depths_and_no_rates() {
+    let harness = Harness::with_workers(2).await;
+    let mut client = harness.client().await;
+    client
+        .number("simple_switch:set_all_egress_queue_depths", vec![9.into()])
+        .await;
+    let rate = vec![Arg::I64(5)];
+    let rate = client
+        .try_call("simple_switch:set_all_egress_queue_rates", rate)
+        .await;
+    assert_eq!(rate, Err(Refused::Failure(6)));
+}
+
+#[tokio::test]
+async fn clocks_go_on() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    let before = client
+        .number("simple_switch:get_time_elapsed_us", vec![])
+        .await;
+    harness.switch.advance(5_000_000);
+    let after = client
+        .number("simple_switch:get_time_elapsed_us", vec![])
+        .await;
+    assert_eq!(after - before, 5_000);
+    // The year 2020 is over.
+    let epoch = client
+        .number("simple_switch:get_time_since_epoch_us", vec![])
+        .await;
+    assert!(epoch > 1_600_000_000_000_000);
+}

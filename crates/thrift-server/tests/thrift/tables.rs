@@ -1,0 +1,531 @@
+//! Tables.
+
+use control::{EntryKey, Note, Operation, Places};
+use dataplane::{ActionCall, MatchField, TableEntry};
+use thrift_server::wire::read::{Fields, Value};
+
+use crate::client::{
+    Arg, Client, Refused, all_bytes, as_struct, exact, i32_of, key, lpm, priority, range,
+    struct_of, ternary,
+};
+use crate::harness::{Harness, NOWHERE, frame, mac};
+
+const FORWARD: &str = "EntitiesIngress.forward";
+const ROUTES: &str = "EntitiesIngress.routes";
+const ACL: &str = "EntitiesIngress.acl";
+const FIXED: &str = "EntitiesIngress.fixed";
+
+const TABLE_FULL: Refused = Refused::Code(1);
+const INVALID_HANDLE: Refused = Refused::Code(2);
+const EXPIRED_HANDLE: Refused = Refused::Code(3);
+const COUNTERS_DISABLED: Refused = Refused::Code(4);
+const METERS_DISABLED: Refused = Refused::Code(5);
+const AGEING_DISABLED: Refused = Refused::Code(6);
+const INVALID_TABLE_NAME: Refused = Refused::Code(7);
+const INVALID_ACTION_NAME: Refused = Refused::Code(8);
+const WRONG_TABLE_TYPE: Refused = Refused::Code(9);
+const DUPLICATE_ENTRY: Refused = Refused::Code(17);
+const BAD_MATCH_KEY: Refused = Refused::Code(18);
+const DEFAULT_ENTRY_IS_CONST: Refused = Refused::Code(21);
+const IMMUTABLE_TABLE_ENTRIES: Refused = Refused::Code(25);
+const BAD_ACTION_DATA: Refused = Refused::Code(26);
+
+/// Frames for this host leave by this port.
+fn to_port(dst: u8, port: u8) -> Vec<Arg> {
+    vec![
+        0.into(),
+        FORWARD.into(),
+        key(vec![exact(&mac(dst))]),
+        "EntitiesIngress.forward_to".into(),
+        all_bytes(&[&[0, port]]),
+        priority(0),
+    ]
+}
+
+async fn add(client: &mut Client, dst: u8, port: u8) -> i64 {
+    client
+        .number("standard:bm_mt_add_entry", to_port(dst, port))
+        .await
+}
+
+fn at(table: &str, handle: i32) -> Vec<Arg> {
+    vec![0.into(), table.into(), handle.into()]
+}
+
+async fn handles(client: &mut Client) -> Vec<i32> {
+    let entries = client
+        .list("standard:bm_mt_get_entries", at(FORWARD, 0))
+        .await;
+    entries
+        .iter()
+        .map(|entry| i32_of(as_struct(entry), 3))
+        .collect()
+}
+
+/// What an entry runs, and with which arguments.
+fn runs(entry: &Fields) -> (String, Vec<Vec<u8>>) {
+    let action = struct_of(entry, 4);
+    let Some(Value::Bytes(name)) = action.get(2) else {
+        panic!("expected an action: {action:?}")
+    };
+    let Some(Value::List(args)) = action.get(3) else {
+        panic!("expected arguments: {action:?}")
+    };
+    let args = args.iter().map(|arg| match arg {
+        Value::Bytes(arg) => arg.clone(),
+        other => panic!("expected a string: {other:?}"),
+    });
+    (String::from_utf8(name.clone()).unwrap(), args.collect())
+}
+
+#[tokio::test]
+async fn handles_are_bmv2_s() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    for expected in 0..4 {
+        assert_eq!(add(&mut client, expected, 1).await, i64::from(expected));
+    }
+    for gone in [2, 0] {
+        client
+            .call("standard:bm_mt_delete_entry", at(FORWARD, gone))
+            .await;
+    }
+    // The lowest place first, and one more than before in the eight bits above it.
+    assert_eq!(add(&mut client, 8, 1).await, 0x0100_0000);
+    assert_eq!(add(&mut client, 9, 1).await, 0x0100_0002);
+    assert_eq!(add(&mut client, 10, 1).await, 4);
+    assert_eq!(
+        handles(&mut client).await,
+        [0x0100_0000, 1, 0x0100_0002, 3, 4]
+    );
+    let delete = client
+        .try_call("standard:bm_mt_delete_entry", at(FORWARD, 2))
+        .await;
+    assert_eq!(delete, Err(EXPIRED_HANDLE));
+    let get = client
+        .try_call("standard:bm_mt_get_entry", at(FORWARD, 5))
+        .await;
+    assert_eq!(get, Err(INVALID_HANDLE));
+    let n_entries = client
+        .number("standard:bm_mt_get_num_entries", at(FORWARD, 0))
+        .await;
+    assert_eq!(n_entries, 5);
+    let keep_default = vec![0.into(), FORWARD.into(), Arg::Bool(false)];
+    client
+        .call("standard:bm_mt_clear_entries", keep_default)
+        .await;
+    assert_eq!(handles(&mut client).await, Vec::<i32>::new());
+    assert_eq!(add(&mut client, 1, 1).await, 0);
+}
+
+#[tokio::test]
+async fn a_version_begins_again_after_256() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    let mut handle = 0;
+    for version in 0..257i64 {
+        handle = add(&mut client, 1, 1).await;
+        let expected = i32::try_from((version % 256) << 24 & 0x7fff_ffff).unwrap();
+        assert_eq!(handle & 0x7fff_ffff, i64::from(expected), "{version}");
+        let handle = i32::try_from(handle).unwrap();
+        client
+            .call("standard:bm_mt_delete_entry", at(FORWARD, handle))
+            .await;
+    }
+    assert_eq!(handle, 0);
+}
+
+#[tokio::test]
+async fn packets_find_what_was_written() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    assert_eq!(harness.ports_of(&frame(1)), NOWHERE);
+    add(&mut client, 1, 2).await;
+    assert_eq!(harness.ports_of(&frame(1)), [2]);
+    let modify = vec![
+        0.into(),
+        FORWARD.into(),
+        0.into(),
+        "EntitiesIngress.forward_to".into(),
+        all_bytes(&[&[0, 5]]),
+    ];
+    client.call("standard:bm_mt_modify_entry", modify).await;
+    assert_eq!(harness.ports_of(&frame(1)), [5]);
+    let default = vec![
+        0.into(),
+        FORWARD.into(),
+        "EntitiesIngress.forward_to".into(),
+        all_bytes(&[&[0, 7]]),
+    ];
+    client
+        .call("standard:bm_mt_set_default_action", default)
+        .await;
+    assert_eq!(harness.ports_of(&frame(9)), [7]);
+    client
+        .call("standard:bm_mt_reset_default_entry", at(FORWARD, 0))
+        .await;
+    assert_eq!(harness.ports_of(&frame(9)), NOWHERE);
+    let counted = client
+        .fields("standard:bm_mt_read_counter", at(FORWARD, 0))
+        .await;
+    assert_eq!(counted.get(2), Some(&Value::I64(2)));
+    assert_eq!(counted.get(1), Some(&Value::I64(128)));
+}
+
+#[tokio::test]
+async fn what_another_protocol_writes_has_a_handle_and_is_changed_by_it() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    let pipeline = harness.pipeline();
+    let table = pipeline.program().table(FORWARD).unwrap();
+    let action = pipeline
+        .program()
+        .action_of(table, "EntitiesIngress.forward_to")
+        .unwrap();
+    let key_of = |dst: u8| vec![MatchField::Exact(vec![dst])];
+    let call = ActionCall {
+        action,
+        args: vec![vec![3]],
+    };
+    let note = Note {
+        bytes: b"theirs".to_vec(),
+        number: 7,
+        form: 0,
+    };
+    harness
+        .write(vec![Operation::InsertEntry {
+            table,
+            entry: TableEntry::new(key_of(1), 0, call),
+            note: note.clone(),
+        }])
+        .await;
+    assert_eq!(add(&mut client, 2, 4).await, 1);
+    let entry = client
+        .fields("standard:bm_mt_get_entry", at(FORWARD, 0))
+        .await;
+    assert_eq!(
+        runs(&entry),
+        ("EntitiesIngress.forward_to".into(), vec![vec![3]])
+    );
+    let modify = vec![
+        0.into(),
+        FORWARD.into(),
+        0.into(),
+        "EntitiesIngress.forward_to".into(),
+        all_bytes(&[&[0, 6]]),
+    ];
+    client.call("standard:bm_mt_modify_entry", modify).await;
+    let reading = harness.device.reading().await.unwrap();
+    let entries = reading
+        .entries(table, &mut Places::From(0))
+        .await
+        .unwrap()
+        .unwrap();
+    let of = |entry: &TableEntry| (entry.key.clone(), entry.action.call().unwrap().args.clone());
+    let found: Vec<_> = entries.iter().map(of).collect();
+    // As P4Runtime has it, without leading zeros.
+    assert_eq!(
+        found,
+        [(key_of(1), vec![vec![6]]), (key_of(2), vec![vec![4]])]
+    );
+    let key = EntryKey {
+        table,
+        key: key_of(1),
+        priority: 0,
+    };
+    assert_eq!(pipeline.notes().entry(&key), note);
+}
+
+#[tokio::test]
+async fn every_mistake_has_bmv2_s_code_and_changes_nothing() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    add(&mut client, 1, 1).await;
+    let changed = |place: usize, arg: Arg| {
+        let mut args = to_port(2, 1);
+        args[place] = arg;
+        args
+    };
+    let mut fixed = to_port(2, 1);
+    fixed[1] = FIXED.into();
+    fixed[2] = key(vec![exact(&[8, 0])]);
+    fixed[3] = "EntitiesIngress.drop".into();
+    fixed[4] = all_bytes(&[]);
+    let mistakes = [
+        (to_port(1, 2), DUPLICATE_ENTRY),
+        (changed(1, "nothing".into()), INVALID_TABLE_NAME),
+        (
+            changed(1, "EntitiesIngress.groups".into()),
+            WRONG_TABLE_TYPE,
+        ),
+        (changed(2, key(vec![])), BAD_MATCH_KEY),
+        (changed(2, key(vec![exact(&[1, 2])])), BAD_MATCH_KEY),
+        (changed(2, key(vec![lpm(&mac(2), 48)])), BAD_MATCH_KEY),
+        (changed(3, "forward_to".into()), INVALID_ACTION_NAME),
+        (changed(4, all_bytes(&[])), BAD_ACTION_DATA),
+        (fixed, IMMUTABLE_TABLE_ENTRIES),
+        (changed(0, 1.into()), Refused::Failure(7)),
+        (changed(2, 1.into()), Refused::Failure(7)),
+    ];
+    for (args, expected) in mistakes {
+        let found = client
+            .try_call("standard:bm_mt_add_entry", args.clone())
+            .await;
+        assert_eq!(found, Err(expected), "{args:?}");
+    }
+    let default = vec![
+        0.into(),
+        FIXED.into(),
+        "EntitiesIngress.drop".into(),
+        all_bytes(&[]),
+    ];
+    let of_handles = [
+        ("bm_mt_set_default_action", default, DEFAULT_ENTRY_IS_CONST),
+        ("bm_mt_read_counter", at(ROUTES, 0), COUNTERS_DISABLED),
+        ("bm_mt_read_counter", at(FORWARD, 4), INVALID_HANDLE),
+        ("bm_mt_get_meter_rates", at(FORWARD, 0), METERS_DISABLED),
+        (
+            "bm_mt_set_entry_ttl",
+            [at(ROUTES, 0), vec![5.into()]].concat(),
+            AGEING_DISABLED,
+        ),
+        ("bm_mt_get_entries", at("nothing", 0), INVALID_TABLE_NAME),
+    ];
+    for (call, args, expected) in of_handles {
+        let found = client.try_call(&format!("standard:{call}"), args).await;
+        assert_eq!(found, Err(expected), "{call}");
+    }
+    assert_eq!(handles(&mut client).await, [0]);
+    assert_eq!(harness.ports_of(&frame(1)), [1]);
+}
+
+#[tokio::test]
+async fn a_full_table_says_so() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    let route = |n: u8| {
+        vec![
+            0.into(),
+            ROUTES.into(),
+            key(vec![lpm(&[10, 0, n, 0], 24)]),
+            "EntitiesIngress.drop".into(),
+            all_bytes(&[]),
+            priority(0),
+        ]
+    };
+    for n in 0..128 {
+        client.call("standard:bm_mt_add_entry", route(n)).await;
+    }
+    let full = client
+        .try_call("standard:bm_mt_add_entry", route(200))
+        .await;
+    assert_eq!(full, Err(TABLE_FULL));
+}
+
+#[tokio::test]
+async fn bits_beyond_a_width_a_prefix_or_a_mask_are_left_aside() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    let args = vec![
+        0.into(),
+        ROUTES.into(),
+        key(vec![lpm(&[10, 1, 2, 0xff], 23)]),
+        "EntitiesIngress.rewrite".into(),
+        all_bytes(&[&mac(7), &[0xff, 0x02]]),
+        priority(0),
+    ];
+    client.call("standard:bm_mt_add_entry", args).await;
+    let entry = client
+        .fields("standard:bm_mt_get_entry", at(ROUTES, 0))
+        .await;
+    assert_eq!(runs(&entry).1, [vec![7], vec![0x01, 0x02]]);
+    let Some(Value::List(found)) = entry.get(1) else {
+        panic!("expected a key: {entry:?}")
+    };
+    let prefix = struct_of(as_struct(&found[0]), 3);
+    assert_eq!(prefix.get(1), Some(&Value::Bytes(vec![10, 1, 2, 0])));
+    assert_eq!(i32_of(prefix, 2), 23);
+    assert_eq!(i32_of(struct_of(&entry, 2), 1), -1);
+}
+
+fn acl(source: u8, found: i32) -> Vec<Arg> {
+    let fields = vec![
+        ternary(&[source, 9, 9, 9], &[0xff, 0, 0, 0]),
+        range(&[0], &[64]),
+        exact(&[0, 0]),
+    ];
+    let action = "EntitiesIngress.drop".into();
+    vec![
+        0.into(),
+        ACL.into(),
+        key(fields),
+        action,
+        all_bytes(&[]),
+        priority(found),
+    ]
+}
+
+#[tokio::test]
+async fn the_lowest_priority_wins_here_and_is_the_highest_of_p4runtime() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    client.call("standard:bm_mt_add_entry", acl(10, 5)).await;
+    // Another priority makes another entry; the bits outside of the mask do not.
+    client.call("standard:bm_mt_add_entry", acl(10, 0)).await;
+    let again = client
+        .try_call("standard:bm_mt_add_entry", acl(10, 5))
+        .await;
+    assert_eq!(again, Err(DUPLICATE_ENTRY));
+    let negative = client
+        .try_call("standard:bm_mt_add_entry", acl(10, -1))
+        .await;
+    assert_eq!(negative, Err(BAD_MATCH_KEY));
+    let reading = harness.device.reading().await.unwrap();
+    let table = harness.pipeline().program().table(ACL).unwrap();
+    let entries = reading
+        .entries(table, &mut Places::From(0))
+        .await
+        .unwrap()
+        .unwrap();
+    let found: Vec<i32> = entries.iter().map(|entry| entry.priority).collect();
+    assert_eq!(found, [i32::MAX - 5, i32::MAX]);
+    drop(reading);
+    let mut of_key = acl(10, 0);
+    of_key.drain(3..5);
+    let entry = client
+        .fields("standard:bm_mt_get_entry_from_key", of_key)
+        .await;
+    assert_eq!(i32_of(&entry, 3), 1);
+    assert_eq!(i32_of(struct_of(&entry, 2), 1), 0);
+}
+
+#[tokio::test]
+async fn an_entry_is_found_by_its_key_and_the_default_action_by_none() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    add(&mut client, 1, 2).await;
+    let of_key = |key: Arg| vec![0.into(), FORWARD.into(), key, priority(0)];
+    let name = "standard:bm_mt_get_entry_from_key";
+    let entry = client.fields(name, of_key(key(vec![exact(&mac(1))]))).await;
+    assert_eq!(i32_of(&entry, 3), 0);
+    assert_eq!(runs(&entry).1, [vec![2]]);
+    let none = client
+        .try_call(name, of_key(key(vec![exact(&mac(9))])))
+        .await;
+    assert_eq!(none, Err(BAD_MATCH_KEY));
+    let default = client.fields(name, of_key(key(vec![]))).await;
+    assert_eq!(runs(&default).0, "EntitiesIngress.drop");
+    let default = client
+        .fields("standard:bm_mt_get_default_entry", at(FORWARD, 0))
+        .await;
+    assert_eq!(i32_of(&default, 1), 1);
+    assert_eq!(
+        default.get(2),
+        Some(&Value::Bytes(b"EntitiesIngress.drop".to_vec()))
+    );
+}
+
+#[tokio::test]
+async fn counters_meters_and_timeouts_of_entries_go_by_the_place() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    add(&mut client, 1, 2).await;
+    client
+        .call("standard:bm_mt_delete_entry", at(FORWARD, 0))
+        .await;
+    add(&mut client, 1, 2).await;
+    // The handle is 0x01000000 by now, and scripts say 0.
+    let value = Arg::Struct(vec![(1, Arg::I64(900)), (2, Arg::I64(3))]);
+    let write = [at(FORWARD, 0), vec![value]].concat();
+    client.call("standard:bm_mt_write_counter", write).await;
+    let read = client
+        .fields("standard:bm_mt_read_counter", at(FORWARD, 0x0100_0000))
+        .await;
+    assert_eq!(
+        (read.get(1), read.get(2)),
+        (Some(&Value::I64(900)), Some(&Value::I64(3)))
+    );
+    client
+        .call("standard:bm_mt_reset_counters", at(FORWARD, 0))
+        .await;
+    let read = client
+        .fields("standard:bm_mt_read_counter", at(FORWARD, 0))
+        .await;
+    assert_eq!(read.get(2), Some(&Value::I64(0)));
+    let ttl = [at(FORWARD, 0), vec![1_500.into()]].concat();
+    client.call("standard:bm_mt_set_entry_ttl", ttl).await;
+    harness.switch.advance(700_000_000);
+    let entry = client
+        .fields("standard:bm_mt_get_entry", at(FORWARD, 0x0100_0000))
+        .await;
+    let life = struct_of(&entry, 5);
+    assert_eq!((i32_of(life, 1), i32_of(life, 2)), (1_500, 700));
+    client.call("standard:bm_mt_add_entry", acl(10, 5)).await;
+    let rates = client
+        .list("standard:bm_mt_get_meter_rates", at(ACL, 0))
+        .await;
+    assert_eq!(rates, []);
+    let rate = |rate, burst| Arg::Struct(vec![(1, Arg::Double(rate)), (2, Arg::I32(burst))]);
+    let set = |rates: Vec<Arg>| {
+        let rates = Arg::List(thrift_server::wire::Type::Struct, rates);
+        [at(ACL, 0), vec![rates]].concat()
+    };
+    let name = "standard:bm_mt_set_meter_rates";
+    client
+        .call(name, set(vec![rate(0.5, 10), rate(2.0, 20)]))
+        .await;
+    for wrong in [vec![rate(0.5, 10)], vec![rate(2.0, 10), rate(0.5, 10)]] {
+        assert_eq!(
+            client.try_call(name, set(wrong)).await,
+            Err(Refused::Code(100))
+        );
+    }
+    let rates = client
+        .list("standard:bm_mt_get_meter_rates", at(ACL, 0))
+        .await;
+    let found: Vec<_> = rates
+        .iter()
+        .map(|rate| as_struct(rate).get(1).cloned())
+        .collect();
+    assert_eq!(found, [Some(Value::Double(0.5)), Some(Value::Double(2.0))]);
+}
+
+#[tokio::test]
+async fn what_several_workers_count_adds_up() {
+    let harness = Harness::with_workers(3).await;
+    let mut client = harness.client().await;
+    add(&mut client, 1, 2).await;
+    let value = Arg::Struct(vec![(1, Arg::I64(640)), (2, Arg::I64(10))]);
+    let write = [at(FORWARD, 0), vec![value]].concat();
+    client.call("standard:bm_mt_write_counter", write).await;
+    assert_eq!(harness.ports_of(&frame(1)), [2]);
+    let read = client
+        .fields("standard:bm_mt_read_counter", at(FORWARD, 0))
+        .await;
+    assert_eq!(
+        (read.get(1), read.get(2)),
+        (Some(&Value::I64(704)), Some(&Value::I64(11)))
+    );
+}
+
+#[tokio::test]
+async fn clients_that_write_at_once_get_handles_of_their_own() {
+    let harness = Harness::start().await;
+    let writers = (0..4u8).map(|writer| {
+        let address = harness.address;
+        tokio::spawn(async move {
+            let mut client = Client::connect(address).await;
+            let mut handles = Vec::new();
+            for n in 0..40 {
+                handles.push(add(&mut client, writer * 40 + n, 1).await);
+            }
+            handles
+        })
+    });
+    let mut all = Vec::new();
+    for writer in writers.collect::<Vec<_>>() {
+        all.extend(writer.await.unwrap());
+    }
+    all.sort_unstable();
+    assert_eq!(all, (0..160).collect::<Vec<i64>>());
+}
