@@ -35,5 +35,7 @@ pub use program::{
     PayloadSignature, Program, TableInfo, ir::SourceLine,
 };
 pub use switch::{DrainToken, Switch};
-pub use trace::{TraceEvent, TraceKind, TraceRenderer, TraceSink};
+pub use trace::{
+    Bmv2Line, Bmv2Renderer, Severity, TraceEvent, TraceKind, TraceRenderer, TraceSink,
+};
 pub use traffic_manager::latency::{Latencies, LatencyReport, LatencySummary, RecentMaxima};

@@ -17,11 +17,11 @@ use std::time::Duration;
 
 use super::ring::{Mapping, Ring};
 use super::shared::SharedPayloads;
+use crate::Frame;
 use crate::limits::{
     SOCKET_BUFFER_BYTES, XDP_BIND_RETRIES, XDP_BIND_RETRY_WAIT_MS, XDP_CHUNK_BYTES,
     XDP_CHUNK_HEADROOM_BYTES, XDP_LARGE_CHUNK_BYTES, XDP_TX_CHUNKS,
 };
-use crate::Frame;
 use crate::socket::{self, check, get_option, set_option};
 
 /// `linux/if_xdp.h`, for memory whose frames may lie anywhere: the upper bits of a received frame's address
