@@ -71,11 +71,13 @@ build: toolchain ## the programs, in release
 checked: build ## what Rust's tests and lints are about, compiled
 	$(PART) "Rust's tests and lints, compiled" env $(CHECKED_BUILD) --keep-going
 
-# The binary looks at the name under which it is started.
-compat: toolchain ## compat/bin: the compiler under the names p4c and p4c-bm2-ss, for PATH
-	cargo build --release --locked -p reprise
+# The binaries look at the name under which they are started.
+compat: toolchain ## compat/bin: p4c, p4c-bm2-ss, simple_switch and simple_switch_grpc, for PATH
+	cargo build --release --locked -p reprise -p reprise-switch
 	@mkdir -p compat/bin
 	@for name in p4c p4c-bm2-ss; do ln -sfn ../../target/release/reprise compat/bin/$$name; done
+	@for name in simple_switch simple_switch_grpc; do \
+		ln -sfn ../../target/release/reprise-switch compat/bin/$$name; done
 	@echo "compat: PATH=$(CURDIR)/compat/bin:\$$PATH make ..."
 
 python-aom: build ## the Python package of ordered multicast, in python/aom; its wheel in target/python

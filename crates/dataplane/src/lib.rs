@@ -35,6 +35,8 @@ pub use program::{
     TableInfo, ir::SourceLine,
 };
 pub use switch::{DrainToken, EntrySnapshot, MeterSnapshot, ProfileSnapshot, Switch};
-pub use trace::{TraceEvent, TraceKind, TraceRenderer, TraceSink};
+pub use trace::{
+    Bmv2Line, Bmv2Renderer, Severity, TraceEvent, TraceKind, TraceRenderer, TraceSink,
+};
 pub use traffic_manager::latency::{Latencies, LatencyReport, LatencySummary, RecentMaxima};
 pub use traffic_manager::queue::Queues;

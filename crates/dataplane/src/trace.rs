@@ -3,11 +3,13 @@
 //! Costs nothing where no sink is set: events are only made for a sink. Events are complete;
 //! [`TraceRenderer`] leaves out what nobody reads.
 
+mod bmv2;
 mod names;
 mod render;
 
 use std::sync::Arc;
 
+pub use bmv2::{Bmv2Line, Bmv2Renderer, Severity};
 pub(crate) use names::NameId;
 pub use render::TraceRenderer;
 pub(crate) use render::{format_mask, format_value};
@@ -125,6 +127,8 @@ pub enum TraceKind {
         key: Vec<TraceValue>,
         /// The entry that was hit; none is a miss.
         entry: Option<String>,
+        /// The entry's place in the table.
+        handle: Option<usize>,
     },
     /// An action runs.
     Action {

@@ -4,22 +4,29 @@
 //! with nanoseconds. Time is virtual: the port's zero is [`PcapPort::start`]'s argument, usually
 //! the first timestamp of all captures, so that several files replay in step. A timestamp before
 //! its predecessor counts as equal to it: frames stay in the file's order.
+//!
+//! [`PcapPort::replay_at`] is for a clock that goes on: all frames arrive at one time, in the order of the
+//! timestamps of all captures, and what leaves is in the file when the port is flushed.
 
 mod reader;
+mod recorder;
+mod turns;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
+use pcap_file::pcap::PcapHeader;
 use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
 
 use crate::limits::{MIN_FRAME_BYTES, PCAP_SNAPLEN_BYTES};
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use reader::{CapturedFrame, FrameReader};
+pub use recorder::Recorder;
+use turns::Turn;
+pub use turns::Turns;
 
 /// Bytes that are gathered before they are written to a capture.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -36,6 +43,8 @@ pub struct PcapPort {
     output: Option<Output>,
     next: Option<CapturedFrame>,
     start_ns: u64,
+    /// All frames arrive at this time, each in its turn.
+    replay: Option<(Nanos, Turn)>,
     /// The output cannot be written further; further frames are counted.
     is_broken: bool,
     statistics: PortStatistics,
@@ -43,7 +52,8 @@ pub struct PcapPort {
 
 struct Output {
     path: PathBuf,
-    writer: PcapWriter<BufWriter<File>>,
+    writer: BufWriter<File>,
+    resolution: TsResolution,
     tail: Tail,
 }
 
@@ -113,8 +123,11 @@ impl PcapPort {
             },
             start_ns: next.as_ref().map_or(0, |frame| frame.timestamp_ns),
             input: reader,
-            output: output.map(Output::create).transpose()?,
+            output: output
+                .map(|path| Output::create(path, TsResolution::NanoSecond))
+                .transpose()?,
             next,
+            replay: None,
             is_broken: false,
             statistics: PortStatistics::default(),
         })
@@ -129,6 +142,20 @@ impl PcapPort {
     /// Without, it is the first frame's.
     pub fn start(&mut self, timestamp_ns: u64) {
         self.start_ns = timestamp_ns;
+    }
+
+    /// All frames arrive at `at` of the caller's clock, whose time 0 is `epoch_ns` after 1970, in turns with the
+    /// other captures of `turns`.
+    pub fn replay_at(&mut self, at: Nanos, epoch_ns: u64, turns: &Turns) {
+        self.start_ns = epoch_ns;
+        self.replay = Some((at, turns.join(self.first_timestamp_ns())));
+    }
+
+    fn is_due(&self, now: Nanos) -> bool {
+        match &self.replay {
+            Some((at, turn)) => *at <= now && turn.has_come(),
+            None => self.next_frame_at().is_some_and(|at| at <= now),
+        }
     }
 
     /// Ends the output after the last frame that is in it whole; those that are not are counted.
@@ -153,6 +180,18 @@ impl PcapPort {
         }
     }
 
+    /// Writes what is in the buffer, and goes on with the output or ends it.
+    fn write_out(&mut self, operation: &'static str, goes_on: bool) -> Result<(), PortError> {
+        let Some(mut output) = self.output.take() else {
+            return Ok(());
+        };
+        if let Err(source) = output.flush() {
+            return Err(self.break_off(output.into_parts(), operation, source));
+        }
+        self.output = goes_on.then_some(output);
+        Ok(())
+    }
+
     fn advance(&mut self) -> Result<(), PortError> {
         let Some(reader) = &mut self.input else {
             return Ok(());
@@ -163,6 +202,9 @@ impl PcapPort {
             frame.timestamp_ns = frame.timestamp_ns.max(earliest_ns);
             frame
         });
+        if let Some((_, turn)) = &self.replay {
+            turn.set(self.first_timestamp_ns());
+        }
         Ok(())
     }
 }
@@ -179,7 +221,7 @@ impl Port for PcapPort {
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, PortError> {
         let mut n_frames = 0;
-        while n_frames < max_frames && self.next_frame_at().is_some_and(|at| at <= now) {
+        while n_frames < max_frames && self.is_due(now) {
             if let Some(frame) = &self.next {
                 if frame.is_truncated {
                     self.statistics.rx_truncated += 1;
@@ -227,22 +269,24 @@ impl Port for PcapPort {
         Ok(())
     }
 
-    /// Frames stay in a buffer until [`Port::close`]: a file has no reader that waits.
+    /// Frames stay in a buffer until [`Port::close`], unless somebody may look meanwhile: a file has no reader
+    /// that waits.
     fn flush(&mut self) -> Result<(), PortError> {
-        Ok(())
+        match self.replay {
+            Some(_) => self.write_out("write", true),
+            None => Ok(()),
+        }
     }
 
     fn close(&mut self) -> Result<(), PortError> {
-        let Some(output) = self.output.take() else {
-            return Ok(());
-        };
-        let (path, mut buffered, tail) = output.into_parts();
-        let flushed = buffered.flush();
-        flushed.map_err(|source| self.break_off((path, buffered, tail), "finish writing", source))
+        self.write_out("finish writing", false)
     }
 
     fn next_frame_at(&self) -> Option<Nanos> {
         let frame = self.next.as_ref()?;
+        if let Some((at, _)) = self.replay {
+            return Some(at);
+        }
         Some(frame.timestamp_ns.saturating_sub(self.start_ns))
     }
 
@@ -252,7 +296,7 @@ impl Port for PcapPort {
 }
 
 impl Output {
-    fn create(path: &Path) -> Result<Output, PortError> {
+    fn create(path: &Path, ts_resolution: TsResolution) -> Result<Output, PortError> {
         let error = |operation| {
             move |source| PortError::CaptureFile {
                 path: path.to_owned(),
@@ -264,16 +308,18 @@ impl Output {
         let header = PcapHeader {
             snaplen: PCAP_SNAPLEN_BYTES,
             datalink: DataLink::ETHERNET,
-            ts_resolution: TsResolution::NanoSecond,
+            ts_resolution,
             endianness: Endianness::native(),
             ..PcapHeader::default()
         };
-        let buffered = BufWriter::with_capacity(BUFFER_BYTES, file);
-        let writer = PcapWriter::with_header(buffered, header)
+        let mut writer = BufWriter::with_capacity(BUFFER_BYTES, file);
+        header
+            .write_to(&mut writer)
             .map_err(|source| error("write")(of_system(source)))?;
         Ok(Output {
             path: path.to_owned(),
             writer,
+            resolution: ts_resolution,
             tail: Tail {
                 end: FILE_HEADER_BYTES,
                 frames: VecDeque::new(),
@@ -282,16 +328,27 @@ impl Output {
     }
 
     fn write(&mut self, timestamp_ns: u64, frame: &[u8]) -> io::Result<()> {
-        // Longer frames were counted and left out before.
-        let len = frame.len() as u32;
-        let packet = PcapPacket::new(Duration::from_nanos(timestamp_ns), len, frame);
-        self.writer.write_packet(&packet).map_err(of_system)?;
+        let unit_ns = match self.resolution {
+            TsResolution::MicroSecond => 1_000,
+            TsResolution::NanoSecond => 1,
+        };
+        // Seconds until the year 2106. Longer frames were counted and left out before.
+        let seconds = (timestamp_ns / 1_000_000_000) as u32;
+        let fraction = (timestamp_ns % 1_000_000_000 / unit_ns) as u32;
+        for word in [seconds, fraction, frame.len() as u32, frame.len() as u32] {
+            self.writer.write_all(&word.to_ne_bytes())?;
+        }
+        self.writer.write_all(frame)?;
         self.tail.push(frame.len() as u64);
         Ok(())
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+
     fn into_parts(self) -> (PathBuf, BufWriter<File>, Tail) {
-        (self.path, self.writer.into_writer(), self.tail)
+        (self.path, self.writer, self.tail)
     }
 }
 

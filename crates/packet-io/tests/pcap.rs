@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use packet_io::{PcapPort, Port, PortError};
+use packet_io::{Observer, PcapPort, Port, PortError, Recorder, Turns};
 
 /// A file that is removed with the value.
 struct TemporaryFile(PathBuf);
@@ -227,4 +227,55 @@ fn a_capture_is_not_overwritten_by_its_own_replay() {
     let result = PcapPort::open(Some(file.path()), Some(file.path()));
     assert!(matches!(result, Err(PortError::CaptureFormat { .. })));
     assert_eq!(fs::read(file.path()).expect("the file"), contents);
+}
+
+#[test]
+fn captures_on_a_clock_that_goes_on_arrive_at_one_time_in_the_order_of_all_timestamps() {
+    let late = (9, 0, &[2; 60][..], 60);
+    let first = [(1, 0, &[1; 60][..], 60), late];
+    let second = [(5, 0, &[3; 60][..], 60)];
+    let first = TemporaryFile::new("turns-a.pcap", &classic(MICROSECONDS, 1, &first));
+    let second = TemporaryFile::new("turns-b.pcap", &classic(MICROSECONDS, 1, &second));
+    let output = TemporaryFile::new("turns-out.pcap", &[]);
+    let turns = Turns::default();
+    let open = |path: &Path, output: Option<&Path>| {
+        let mut port = PcapPort::open(Some(path), output).expect("a capture");
+        port.replay_at(1_000, 7_000_000_000, &turns);
+        port
+    };
+    let mut a = open(first.path(), Some(output.path()));
+    let mut b = open(second.path(), None);
+    assert_eq!(a.next_frame_at(), Some(1_000));
+    assert!(frames(&mut a, 999).is_empty(), "it is not time yet");
+    assert!(frames(&mut b, 1_000).is_empty(), "it is not its turn");
+    assert_eq!(frames(&mut a, 1_000), [[1; 60]]);
+    assert_eq!(frames(&mut b, 1_000), [[3; 60]]);
+    assert_eq!(frames(&mut a, 1_000), [[2; 60]]);
+    assert_eq!(a.next_frame_at(), None);
+
+    a.transmit(2_000, [9; 60].as_slice().into())
+        .expect("a file");
+    a.flush().expect("a file");
+    // Before it is closed.
+    let written = PcapPort::open(Some(output.path()), None).expect("a capture");
+    assert_eq!(written.first_timestamp_ns(), Some(7_000_002_000));
+}
+
+#[test]
+fn a_recorder_writes_both_ways_into_captures_that_can_be_read_at_any_time() {
+    let received = TemporaryFile::new("recorded-in.pcap", &[]);
+    let sent = TemporaryFile::new("recorded-out.pcap", &[]);
+    let mut recorder =
+        Recorder::create(received.path(), sent.path(), 3_000_000_000).expect("two files");
+    let open = |file: &TemporaryFile| PcapPort::open(Some(file.path()), None).expect("a capture");
+    assert_eq!(open(&received).first_timestamp_ns(), None);
+
+    recorder.received(5_000, &[1; 60]).expect("a file");
+    recorder.sent(6_000, &[2; 61]).expect("a file");
+    recorder.flush().expect("a file");
+    let (mut received, mut sent) = (open(&received), open(&sent));
+    assert_eq!(received.first_timestamp_ns(), Some(3_000_005_000));
+    assert_eq!(sent.first_timestamp_ns(), Some(3_000_006_000));
+    assert_eq!(frames(&mut received, 0), [[1; 60]]);
+    assert_eq!(frames(&mut sent, 0), [[2; 61]]);
 }

@@ -209,6 +209,7 @@ fn multicast(id: u32, port: PortId, n_replicas: u8) -> MulticastGroup {
     MulticastGroup {
         id,
         replicas: (0..u16::from(n_replicas)).map(replica).collect(),
+        backups: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! One thread, this one, owns the switch and its ports ([`event_loop`]), or several do, each a part
 //! ([`workers`]); the others serve P4Runtime and wait for signals ([`services`]), and reach the switch
-//! through [`handle`].
+//! through [`handle`]. [`bmv2`] has the command line and the log of BMv2's programs.
 
 #![forbid(unsafe_code)]
 #![warn(
@@ -11,6 +11,7 @@
     reason = "the macros panic where nobody reads; `say` does not"
 )]
 
+mod bmv2;
 mod clock;
 mod descriptors;
 mod drops;
@@ -54,11 +55,12 @@ use crate::totals::{Detail, Totals};
 use crate::trace::TraceEnd;
 use crate::workers::Workers;
 
-/// The command, with the arguments of the process, of a switch that has these parts.
+/// The command, with the arguments of the process, of a switch that has these parts. Started by the name of one
+/// of BMv2's programs, it takes that one's arguments.
 pub fn main(parts: &Parts) -> ExitCode {
-    let options = match Options::try_parse() {
+    let options = match read_command_line() {
         Ok(options) => options,
-        Err(error) => return of_command_line(&error),
+        Err(code) => return code,
     };
     match run(&options, parts) {
         Ok(()) => ExitCode::SUCCESS,
@@ -66,6 +68,25 @@ pub fn main(parts: &Parts) -> ExitCode {
             say(&format!("error: {error}"));
             ExitCode::from(error.exit_code())
         }
+    }
+}
+
+fn read_command_line() -> Result<Options, ExitCode> {
+    let mut words = std::env::args_os();
+    let Some(name) = words.next().as_deref().and_then(bmv2::Name::of) else {
+        return Options::try_parse().map_err(|error| of_command_line(&error));
+    };
+    bmv2::read(name, words.map(|word| word.to_string_lossy().into_owned()))
+}
+
+/// Prints what was asked for in place of a switch.
+fn print(text: &str) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(source) if source.kind() != io::ErrorKind::BrokenPipe => {
+            say(&format!("error: cannot print: {source}"));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
     }
 }
 
@@ -155,7 +176,18 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
         operation: "watch the interfaces",
         source,
     })?;
-    let mut prepared = prepare(options, parts, ports::open)?;
+    let bmv2 = options.bmv2.as_ref();
+    let packet_log = bmv2.map(bmv2::Log::open).transpose()?.flatten();
+    let open = |options: &Options| ports::open(options, packet_log.as_ref());
+    let mut prepared = prepare(options, parts, open)?;
+    if let (Some(log), Some(true)) = (&packet_log, bmv2.map(bmv2::Bmv2::traces)) {
+        let sink = log.sink(options.cpu_port());
+        prepared
+            .workers
+            .first_mut()
+            .switch_mut()
+            .set_trace(Some(sink));
+    }
     let mut result = Ok(());
     if prepared.is_up {
         if let Some(monitor) = monitor {
@@ -171,11 +203,17 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
             &prepared.described,
             &prepared.services,
         ));
+        if bmv2.is_some() {
+            bmv2::tell_ready(packet_log.as_ref(), &prepared.services);
+        }
         result = prepared.workers.run(options.after_replay());
     }
     // A port that broke is told after the totals.
     let (totals, result) = prepared.finish(result);
-    print_totals(options, &totals)?;
+    // What scripts find at the end of a log is of packets.
+    if bmv2.is_none() {
+        print_totals(options, &totals)?;
+    }
     result
 }
 

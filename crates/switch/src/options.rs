@@ -12,6 +12,7 @@ use dataplane::{Pace, PortId, limits};
 use dataplane_jit::NativeOptions;
 use packet_io::Destination;
 
+use crate::bmv2::Bmv2;
 use crate::engine::{self, EngineOption};
 use crate::event_loop::{AfterReplay, Wait};
 use crate::log::{LogFormat, LogLevel};
@@ -69,7 +70,8 @@ Exit code 1: it could not start or go on; 2: the command line is wrong; 3: the i
 port was removed (--exit-on-port-loss).";
 
 /// Which build this is.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("REPRISE_COMMIT"), ")");
+pub(crate) const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("REPRISE_COMMIT"), ")");
 
 /// A software switch for P4_16 programs (v1model), controlled over P4Runtime.
 #[derive(Debug, Parser)]
@@ -216,6 +218,10 @@ pub(crate) struct Options {
 
     #[command(flatten)]
     pub(crate) queues: QueueOptions,
+
+    /// What a command line of BMv2's asks for besides.
+    #[arg(skip)]
+    pub(crate) bmv2: Option<Bmv2>,
 }
 
 /// Events that are logged on standard error while the switch runs.
@@ -355,7 +361,7 @@ impl Options {
                     port.id
                 ));
             }
-            if port.id.0 == self.cpu_port {
+            if self.cpu_port() == Some(port.id) {
                 return fail(format!(
                     "port {port} has the number of the CPU port: choose another, or move the CPU port with --cpu-port"
                 ));
@@ -386,7 +392,8 @@ impl Options {
         if self.program.is_none() && self.entries.is_some() {
             return fail("--entries: expected a program to apply them to, found none".to_owned());
         }
-        if self.ports.is_empty() && self.grpc_address().is_none() {
+        // Scripts start BMv2 so, and add ports later or never.
+        if self.ports.is_empty() && self.grpc_address().is_none() && self.bmv2.is_none() {
             return fail("expected a port (-i 1@veth1) or P4Runtime (--grpc), found neither: there is nothing to do".to_owned());
         }
         if self.optimise.is_some() && self.engine == EngineOption::Interpreter {
@@ -499,8 +506,18 @@ impl Options {
         Ok(())
     }
 
-    /// Whether there are capture ports and no others, so that time can be theirs.
+    /// The port of packet-in and packet-out; BMv2 has none unless it is told of one.
+    pub(crate) fn cpu_port(&self) -> Option<PortId> {
+        let has_one = self.bmv2.as_ref().is_none_or(|bmv2| bmv2.has_cpu_port);
+        has_one.then_some(PortId(self.cpu_port))
+    }
+
+    /// Whether there are capture ports and no others, so that time can be theirs. BMv2's captures replace
+    /// interfaces, and controllers have time to set the switch up before.
     pub(crate) fn is_replay(&self) -> bool {
+        if self.bmv2.is_some() {
+            return false;
+        }
         let is_capture = |port: &PortOption| matches!(port.source, PortSource::Capture { .. });
         !self.ports.is_empty() && self.ports.iter().all(is_capture)
     }
@@ -559,7 +576,7 @@ impl Options {
             egress_queue_packets: self.queues.egress_queue,
             recirculation_rate_pps: self.queues.recirculation_rate,
             egress_rate_pps: self.queues.egress_rate,
-            cpu_port: Some(PortId(self.cpu_port)),
+            cpu_port: self.cpu_port(),
             // Numbers of their own, and the same ones in every run.
             random_seed: 1 + worker,
         }

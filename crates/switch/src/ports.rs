@@ -1,12 +1,14 @@
 //! Opening the ports that the command line names.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use dataplane::PortId;
+use dataplane::{Nanos, PortId, Severity};
 use packet_io::{
-    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, PcapPort, Port, PortError, UdpPort,
+    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, PcapPort, Port, PortError, Turns, UdpPort,
 };
 
+use crate::bmv2::{self, Bmv2, Log, Observers};
 use crate::interfaces::{LinkStatus, Watched};
 use crate::options::{Options, PortOption, PortSource};
 
@@ -24,17 +26,33 @@ pub(crate) struct OpenPort {
     pub(crate) served_queues: Option<usize>,
 }
 
+impl OpenPort {
+    /// The same port, its frames looked at.
+    fn observed(self, observers: &Observers) -> OpenPort {
+        OpenPort {
+            port: bmv2::observed(self.port, observers),
+            ..self
+        }
+    }
+}
+
 /// What is needed to open a port other than a capture, at the start or again.
 #[derive(Clone)]
 pub(crate) struct Opening {
     option: PortOption,
     rx_ring: Option<usize>,
     n_workers: usize,
+    observers: Observers,
 }
 
 impl Opening {
     /// Opens it once a worker.
     pub(crate) fn open(&self) -> Result<Vec<OpenPort>, PortError> {
+        let ports = self.open_unobserved()?.into_iter();
+        Ok(ports.map(|port| port.observed(&self.observers)).collect())
+    }
+
+    fn open_unobserved(&self) -> Result<Vec<OpenPort>, PortError> {
         let Opening {
             option, n_workers, ..
         } = self;
@@ -112,20 +130,35 @@ pub(crate) struct OpenPorts {
     pub(crate) watched: Vec<Watched>,
 }
 
-/// Opens all of them; the captures' time 0 is the earliest first frame.
-pub(crate) fn open(options: &Options) -> Result<OpenPorts, PortError> {
+/// Opens all of them; the captures' time 0 is the earliest first frame, unless they replace interfaces.
+pub(crate) fn open(options: &Options, log: Option<&Log>) -> Result<OpenPorts, PortError> {
+    let epoch_ns = since_1970_ns();
     let n_workers = usize::from(options.workers);
     let mut workers: Vec<Vec<OpenPort>> = (0..n_workers).map(|_| Vec::new()).collect();
     let mut watched = Vec::new();
     let mut captures = Vec::new();
     for option in &options.ports {
+        if let Some(log) = log {
+            let (port, id) = (&option.source, option.id);
+            log.tell(
+                Severity::Debug,
+                &format!("Adding interface {port} as port {id}"),
+            );
+        }
+        let observers = match &options.bmv2 {
+            Some(bmv2) => bmv2::observe(bmv2, option, log, epoch_ns)?,
+            None => Observers::new(),
+        };
         if let PortSource::Capture { input, output } = &option.source {
-            captures.push((option, PcapPort::open(input.as_deref(), output.as_deref())?));
+            let capture = PcapPort::open(input.as_deref(), output.as_deref())?;
+            captures.push((option, observers, capture));
+            continue;
         }
         let opening = Opening {
             option: option.clone(),
             rx_ring: options.queues.rx_ring,
             n_workers,
+            observers,
         };
         let mut ports = opening.open()?;
         if let Some(port) = opening.watched(&ports) {
@@ -138,16 +171,41 @@ pub(crate) fn open(options: &Options) -> Result<OpenPorts, PortError> {
             worker.push(port);
         }
     }
-    let start_ns = captures
-        .iter()
-        .filter_map(|(_, capture)| capture.first_timestamp_ns())
-        .min();
+    start_captures(&mut captures, options.bmv2.as_ref(), epoch_ns);
     // Where there are captures there is one worker.
-    for (option, mut capture) in captures {
-        capture.start(start_ns.unwrap_or(0));
-        workers[0].push(open_port(option, Box::new(capture)));
+    for (option, observers, capture) in captures {
+        let port = open_port(option, Box::new(capture));
+        workers[0].push(port.observed(&observers));
     }
     Ok(OpenPorts { workers, watched })
+}
+
+/// Says when the frames of captures arrive.
+fn start_captures(
+    captures: &mut [(&PortOption, Observers, PcapPort)],
+    bmv2: Option<&Bmv2>,
+    epoch_ns: u64,
+) {
+    if let Some(bmv2) = bmv2 {
+        let turns = Turns::default();
+        // 64 bits of nanoseconds are 584 years.
+        let at = bmv2.replay_at.as_nanos() as Nanos;
+        for (.., capture) in captures {
+            capture.replay_at(at, epoch_ns, &turns);
+        }
+        return;
+    }
+    let first = captures.iter();
+    let first = first.filter_map(|(.., capture)| capture.first_timestamp_ns());
+    let start_ns = first.min().unwrap_or(0);
+    for (.., capture) in captures {
+        capture.start(start_ns);
+    }
+}
+
+fn since_1970_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_nanos() as u64)
 }
 
 /// A port that the caller has opened.

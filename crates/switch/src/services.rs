@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use control::Device;
-use dataplane::{PortId, Program};
+use dataplane::Program;
 use p4runtime_proto::p4::v1::WriteRequest;
 use p4runtime_server::{Server, ServerConfig, SetPipelineError, WriteError};
 use tokio::runtime::Runtime;
@@ -80,7 +80,7 @@ impl Services {
         }
         let config = ServerConfig {
             device_id: options.device_id,
-            cpu_port: Some(PortId(options.cpu_port)),
+            cpu_port: options.cpu_port(),
         };
         let device = Device::new(Arc::new(handle.clone()), options.registers.into());
         let server = Server::new(config, Arc::new(device));

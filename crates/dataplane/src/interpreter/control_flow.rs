@@ -499,6 +499,7 @@ fn apply(
         table: info.name.clone(),
         key: tables.last_key(info),
         entry: hit.map(|entry| tables.tables[id.index()].describe(info, entry)),
+        handle: hit.map(EntryIndex::index),
     });
     if let Some(counters) = pass.table_counters.get_mut(id.index()) {
         match hit {

@@ -338,7 +338,9 @@ impl fmt::Display for Line<'_> {
             }
             TraceKind::Condition { text, holds } => write!(f, "if ({text}): {holds}"),
             TraceKind::Table { table, key, .. } if key.is_empty() => write!(f, "table {table}"),
-            TraceKind::Table { table, key, entry } => {
+            TraceKind::Table {
+                table, key, entry, ..
+            } => {
                 write!(f, "table {table} ({}): ", list(key))?;
                 match entry {
                     None => write!(f, "miss"),

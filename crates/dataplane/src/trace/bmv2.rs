@@ -1,0 +1,642 @@
+//! Events in the words of BMv2's log, for scripts that search it.
+//!
+//! The wording is that of behavioral-model 1.15 (`bm_sim`, `simple_switch`). The caller adds time and thread to
+//! each line. What an event does not carry is left out: a condition's node, an assignment's text in the source.
+
+use std::{collections::VecDeque, fmt::Write, sync::Arc};
+
+use super::{Stage, TraceEvent, TraceHeader, TraceKind, TraceValue};
+use crate::{DropReason, PortId, Stream, limits};
+
+/// Frames with copies whose copies are numbered; the copies of an older one begin at 1 again.
+const FRAMES_WITH_COPIES_MAX: usize = 256;
+
+/// The width of names in the key of a lookup, in characters.
+const KEY_NAME_WIDTH: usize = 20;
+
+/// How severe a line is, the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Steps inside an action, and conditions.
+    Trace,
+    /// Parser states, tables, ports.
+    Debug,
+    /// `log_msg`.
+    Info,
+    /// Nothing of packets.
+    Warn,
+    /// Parser errors and indices out of range.
+    Error,
+}
+
+impl Severity {
+    /// As a line shows it.
+    pub fn letter(self) -> char {
+        match self {
+            Severity::Trace => 'T',
+            Severity::Debug => 'D',
+            Severity::Info => 'I',
+            Severity::Warn => 'W',
+            Severity::Error => 'E',
+        }
+    }
+}
+
+/// A line of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bmv2Line {
+    /// How severe it is.
+    pub severity: Severity,
+    /// What stands behind time and thread.
+    pub text: String,
+}
+
+/// Renders events as BMv2 would log them.
+#[derive(Debug)]
+pub struct Bmv2Renderer {
+    cpu_port: Option<PortId>,
+    numbers: Numbers,
+    lines: Vec<Bmv2Line>,
+    /// The part that runs, with the prefix of its packet.
+    open: Option<(Stage, String)>,
+    /// The part that ran last.
+    last: Option<Stage>,
+    parser_state: String,
+    parsed_bits: usize,
+    /// The action that comes is that of the table that was applied last.
+    follows_table: bool,
+    /// The copy that was told of last, whose port is said already.
+    copy: Option<Arc<str>>,
+    /// The packet whose multicast group was told of last.
+    multicast: Option<Arc<str>>,
+}
+
+impl Bmv2Renderer {
+    /// `cpu_port` is said of frames for the control plane.
+    pub fn new(cpu_port: Option<PortId>) -> Self {
+        Self {
+            cpu_port,
+            numbers: Numbers::default(),
+            lines: Vec::new(),
+            open: None,
+            last: None,
+            parser_state: String::new(),
+            parsed_bits: 0,
+            follows_table: false,
+            copy: None,
+            multicast: None,
+        }
+    }
+
+    /// The lines of an event, in their order; none where BMv2 says nothing.
+    pub fn render(&mut self, event: &TraceEvent) -> &[Bmv2Line] {
+        self.lines.clear();
+        let (frame, copy) = self.numbers.of(&event.packet);
+        let packet = format!("[{frame}.{copy}] [cxt 0] ");
+        if ends_stage(&event.kind) {
+            self.close();
+        }
+        let mut line = Lines {
+            lines: &mut self.lines,
+            packet: &packet,
+            source: event
+                .source
+                .as_ref()
+                .map_or_else(String::new, |at| format!("{}({}) ", at.file, at.line)),
+        };
+        match &event.kind {
+            TraceKind::Arrive { port, .. } => {
+                line.debug(format!("Processing packet received on port {port}"));
+            }
+            TraceKind::Begin(stage) => {
+                line.debug(format!("{}: start", stage_name(*stage)));
+                self.parsed_bits = 0;
+                self.open = Some((*stage, packet));
+            }
+            TraceKind::ParserState(state) => {
+                self.parser_state.clone_from(state);
+                line.debug(format!("Parser 'parser' entering state '{state}'"));
+            }
+            TraceKind::Extract(header) => {
+                self.parsed_bits += header_bits(header);
+                line.debug(format!("Extracting header '{}'", header.name));
+            }
+            TraceKind::Transition { key, .. } => {
+                line.transition(&self.parser_state, key);
+                line.trace(format!("Bytes parsed: {}", self.parsed_bits / 8));
+            }
+            TraceKind::Table {
+                table,
+                key,
+                entry,
+                handle,
+            } => {
+                self.follows_table = true;
+                line.table(table, key, handle.zip(entry.as_deref()));
+            }
+            TraceKind::Action { action, args } => {
+                let is_of_table = std::mem::take(&mut self.follows_table);
+                line.action(action, args, is_of_table);
+            }
+            TraceKind::Copy {
+                by, packet, port, ..
+            } => {
+                self.copy = Some(Arc::clone(packet));
+                let is_first = self.multicast.as_ref() != Some(&event.packet);
+                if matches!(by, Stream::MulticastGroup(_)) {
+                    self.multicast = Some(Arc::clone(&event.packet));
+                }
+                line.copy(*by, *port, is_first, self.last);
+            }
+            TraceKind::Enqueue { port, .. } if self.copy.as_ref() != Some(&event.packet) => {
+                line.debug(format!("Egress port is {port}"));
+            }
+            TraceKind::PacketIn { frame_len_bytes } => {
+                if let Some(port) = self.cpu_port {
+                    line.transmit(*frame_len_bytes, port);
+                }
+            }
+            kind => line.other(kind),
+        }
+        if matches!(event.kind, TraceKind::Deparse { .. }) {
+            self.close();
+        }
+        &self.lines
+    }
+
+    /// Says that the part which ran is at its end.
+    fn close(&mut self) {
+        let Some((stage, packet)) = self.open.take() else {
+            return;
+        };
+        self.last = Some(stage);
+        self.lines.push(Bmv2Line {
+            severity: Severity::Debug,
+            text: format!("{packet}{}: end", stage_name(stage)),
+        });
+    }
+}
+
+/// Whether what happens is behind the part that ran.
+fn ends_stage(kind: &TraceKind) -> bool {
+    matches!(
+        kind,
+        TraceKind::Arrive { .. }
+            | TraceKind::Begin(_)
+            | TraceKind::Copy { .. }
+            | TraceKind::Digest(_)
+            | TraceKind::Resubmit { .. }
+            | TraceKind::Recirculate { .. }
+            | TraceKind::Enqueue { .. }
+            | TraceKind::Transmit { .. }
+            | TraceKind::PacketIn { .. }
+            | TraceKind::Drop(_)
+    )
+}
+
+/// As p4c names them.
+fn stage_name(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Parser => "Parser 'parser'",
+        Stage::Ingress => "Pipeline 'ingress'",
+        Stage::Egress => "Pipeline 'egress'",
+        Stage::Deparser => "Deparser 'deparser'",
+    }
+}
+
+/// The lines of one event.
+struct Lines<'a> {
+    lines: &'a mut Vec<Bmv2Line>,
+    packet: &'a str,
+    /// The place in the source, with a blank behind it; empty where none is known.
+    source: String,
+}
+
+impl Lines<'_> {
+    fn push(&mut self, severity: Severity, text: &str) {
+        let text = format!("{}{text}", self.packet);
+        self.lines.push(Bmv2Line { severity, text });
+    }
+
+    fn trace(&mut self, text: impl AsRef<str>) {
+        self.push(Severity::Trace, text.as_ref());
+    }
+
+    fn trace_at_source(&mut self, text: impl AsRef<str>) {
+        let text = format!("{}{}", self.source, text.as_ref());
+        self.push(Severity::Trace, &text);
+    }
+
+    fn debug(&mut self, text: impl AsRef<str>) {
+        self.push(Severity::Debug, text.as_ref());
+    }
+
+    fn error(&mut self, text: impl AsRef<str>) {
+        self.push(Severity::Error, text.as_ref());
+    }
+
+    fn transition(&mut self, state: &str, key: &[TraceValue]) {
+        if key.is_empty() {
+            let text = format!("Parser state '{state}' has no switch, going to default next state");
+            return self.debug(text);
+        }
+        let key: String = key.iter().map(|part| hexadecimal(&part.value)).collect();
+        self.debug(format!("Parser state '{state}': key is {key}"));
+    }
+
+    fn table(&mut self, table: &str, key: &[TraceValue], entry: Option<(usize, &str)>) {
+        self.trace(format!("Applying table '{table}'"));
+        self.debug(format!("Looking up key:\n{}", key_lines(key)));
+        match entry {
+            Some((handle, entry)) => {
+                self.debug(format!("Table '{table}': hit with handle {handle}"));
+                self.debug(format!("Dumping entry {handle}\nMatch key: {entry}\n"));
+            }
+            None => self.debug(format!("Table '{table}': miss")),
+        }
+    }
+
+    fn action(&mut self, action: &str, args: &[TraceValue], is_of_table: bool) {
+        if is_of_table {
+            let args: String = args.iter().map(|arg| shortest(&arg.value) + ",").collect();
+            self.debug(format!("Action entry is {action} - {args}"));
+        }
+        self.trace_at_source(format!("Action {action}"));
+    }
+
+    fn copy(&mut self, by: Stream, port: PortId, is_first: bool, last: Option<Stage>) {
+        if let Stream::CloneSession(_) = by {
+            let at = if last == Some(Stage::Ingress) {
+                "ingress"
+            } else {
+                "egress"
+            };
+            self.debug(format!("Cloning packet at {at}"));
+            return self.debug(format!("Cloning packet to egress port {port}"));
+        }
+        if is_first {
+            self.debug("Multicast requested for packet");
+        }
+        self.debug(format!("Replicating packet on port {port}"));
+    }
+
+    fn transmit(&mut self, frame_len_bytes: usize, port: PortId) {
+        self.debug(format!(
+            "Transmitting packet of size {frame_len_bytes} out of port {port}"
+        ));
+    }
+
+    /// Events that say all there is to say.
+    fn other(&mut self, kind: &TraceKind) {
+        match kind {
+            TraceKind::ParserError(error) => {
+                self.error(format!("Exception while parsing: {error}"));
+            }
+            TraceKind::ChecksumVerified {
+                field,
+                found,
+                computed,
+            } => {
+                self.debug(format!(
+                    "Checksum '{field}': computed 0x{computed:x} - actual 0x{found:x}"
+                ));
+                let outcome = if found == computed {
+                    "passed"
+                } else {
+                    "failed"
+                };
+                self.debug(format!("Verified checksum '{field}': {outcome}"));
+            }
+            TraceKind::ChecksumUpdated { field, .. } => {
+                self.debug(format!("Updating checksum '{field}'"));
+            }
+            TraceKind::Condition { text, holds } => {
+                self.trace_at_source(format!("Condition \"{text}\" is {holds}"));
+            }
+            TraceKind::Assign { old, new } => {
+                let text = format!("Primitive {} = 0x{}", old.name, shortest(new));
+                self.trace_at_source(text);
+            }
+            TraceKind::HeaderAdded(header) => {
+                self.trace_at_source(format!("Primitive {header}.setValid()"));
+            }
+            TraceKind::HeaderRemoved(header) => {
+                self.trace_at_source(format!("Primitive {header}.setInvalid()"));
+            }
+            TraceKind::Log(message) => self.lines.push(Bmv2Line {
+                severity: Severity::Info,
+                text: message.clone(),
+            }),
+            kind => self.of_externs(kind),
+        }
+    }
+
+    fn of_externs(&mut self, kind: &TraceKind) {
+        match kind {
+            TraceKind::RegisterRead { cell, index } => match index {
+                Some(index) => self.trace(format!(
+                    "Read register '{}' at index {index} read value {}",
+                    cell.name,
+                    number(&cell.value)
+                )),
+                None => self.out_of_range("read register", &cell.name),
+            },
+            TraceKind::RegisterWrite { cell, index } => match index {
+                Some(index) => self.trace(format!(
+                    "Wrote register '{}' at index {index} with value {}",
+                    cell.name,
+                    number(&cell.value)
+                )),
+                None => self.out_of_range("write register", &cell.name),
+            },
+            TraceKind::Count { counter, index } => match index {
+                Some(index) => {
+                    self.trace(format!("Updated counter '{counter}' at index {index}"));
+                }
+                None => self.out_of_range("update counter", counter),
+            },
+            TraceKind::Meter { meter, index, .. } => match index {
+                Some(index) => self.debug(format!("Executing meter {meter}[{index}]")),
+                None => self.debug(format!("Executing meter {meter}")),
+            },
+            kind => self.traffic(kind),
+        }
+    }
+
+    fn out_of_range(&mut self, what: &str, name: &str) {
+        self.error(format!(
+            "Attempted to {what} '{name}' at out-of-bounds index"
+        ));
+    }
+
+    fn traffic(&mut self, kind: &TraceKind) {
+        match kind {
+            TraceKind::Digest(name) => self.trace(format!("Learning sample for list '{name}'")),
+            TraceKind::Resubmit { .. } => self.debug("Resubmitting packet"),
+            TraceKind::Recirculate { .. } => self.debug("Recirculating packet"),
+            TraceKind::Deparse { headers, .. } => {
+                for header in headers {
+                    self.debug(format!("Deparsing header '{}'", header.name));
+                }
+            }
+            TraceKind::Transmit {
+                port,
+                frame_len_bytes,
+            } => self.transmit(*frame_len_bytes, *port),
+            TraceKind::Drop(DropReason::IngressDrop) => {
+                self.debug(format!("Egress port is {}", limits::DROP_PORT));
+                self.debug("Dropping packet at the end of ingress");
+            }
+            TraceKind::Drop(DropReason::EgressDrop) => {
+                self.debug("Dropping packet at the end of egress");
+            }
+            TraceKind::Drop(reason) => self.debug(format!("Dropping packet: {reason}")),
+            // The payload's externs are not BMv2's.
+            _ => {}
+        }
+    }
+}
+
+fn header_bits(header: &TraceHeader) -> usize {
+    let widths = header.fields.iter().map(|field| field.width_bits as usize);
+    widths.sum()
+}
+
+/// One line a field of a key.
+fn key_lines(key: &[TraceValue]) -> String {
+    let widest = key.iter().map(|field| field.name.len()).max();
+    let width = widest.unwrap_or(0).max(KEY_NAME_WIDTH);
+    let mut out = String::new();
+    for field in key {
+        // A string takes whatever is written.
+        let _ = writeln!(
+            out,
+            "* {:width$}: {}",
+            field.name,
+            hexadecimal(&field.value)
+        );
+    }
+    out
+}
+
+/// Every byte.
+fn hexadecimal(value: &[u8]) -> String {
+    value.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Without leading zeros.
+fn shortest(value: &[u8]) -> String {
+    let digits = hexadecimal(value);
+    match digits.trim_start_matches('0') {
+        "" => "0".to_owned(),
+        significant => significant.to_owned(),
+    }
+}
+
+/// Decimal up to 128 bits.
+fn number(value: &[u8]) -> String {
+    let digits = shortest(value);
+    u128::from_str_radix(&digits, 16).map_or(format!("0x{digits}"), |number| number.to_string())
+}
+
+/// BMv2's numbers of packets: of the frame, from 0, and of the copy, 0 for the original.
+#[derive(Debug, Default)]
+struct Numbers {
+    /// Frames with their copies, in the order in which they were seen; the oldest first.
+    frames: VecDeque<(u64, Vec<Arc<str>>)>,
+}
+
+impl Numbers {
+    fn of(&mut self, label: &Arc<str>) -> (u64, usize) {
+        let frame = label.split('.').next().unwrap_or_default();
+        // "?" is a packet that came before anyone listened.
+        let frame = frame.parse::<u64>().map_or(0, |n| n.saturating_sub(1));
+        match label.contains('.') {
+            true => (frame, self.copy(frame, label)),
+            false => (frame, 0),
+        }
+    }
+
+    fn copy(&mut self, frame: u64, label: &Arc<str>) -> usize {
+        let known = self.frames.iter().rposition(|(number, _)| *number == frame);
+        let place = known.unwrap_or_else(|| {
+            if self.frames.len() == FRAMES_WITH_COPIES_MAX {
+                self.frames.pop_front();
+            }
+            self.frames.push_back((frame, Vec::new()));
+            self.frames.len() - 1
+        });
+        let copies = &mut self.frames[place].1;
+        let position = copies.iter().position(|copy| copy == label);
+        1 + position.unwrap_or_else(|| {
+            copies.push(Arc::clone(label));
+            copies.len() - 1
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(renderer: &mut Bmv2Renderer, packet: &str, kinds: Vec<TraceKind>) -> Vec<String> {
+        let mut out = Vec::new();
+        for kind in kinds {
+            let event = TraceEvent {
+                now: 0,
+                packet: packet.into(),
+                pass: 1,
+                source: None,
+                kind,
+            };
+            let lines = renderer.render(&event).iter();
+            out.extend(lines.map(|line| format!("{} {}", line.severity.letter(), line.text)));
+        }
+        out
+    }
+
+    fn value(name: &str, value: &[u8]) -> TraceValue {
+        TraceValue {
+            name: name.to_owned(),
+            width_bits: 8 * value.len() as u32,
+            value: value.to_vec(),
+        }
+    }
+
+    #[test]
+    fn parser_table_and_action_are_told_in_bmv2s_words() {
+        let kinds = vec![
+            TraceKind::Arrive {
+                port: PortId(1),
+                frame_len_bytes: 98,
+            },
+            TraceKind::Begin(Stage::Parser),
+            TraceKind::ParserState("start".to_owned()),
+            TraceKind::Extract(TraceHeader {
+                name: "ethernet".to_owned(),
+                fields: vec![value("all", &[0; 14])],
+            }),
+            TraceKind::Transition {
+                key: vec![value("ethernet.etherType", &[8, 0])],
+                next: None,
+            },
+            TraceKind::Begin(Stage::Ingress),
+            TraceKind::Table {
+                table: "MyIngress.ipv4_lpm".to_owned(),
+                key: vec![value("hdr.ipv4.dstAddr", &[10, 0, 2, 2])],
+                entry: Some("(10.0.2.2/32)".to_owned()),
+                handle: Some(3),
+            },
+            TraceKind::Action {
+                action: "MyIngress.ipv4_forward".to_owned(),
+                args: vec![
+                    value("dstAddr", &[8, 0, 0, 0, 2, 0x22]),
+                    value("port", &[2]),
+                ],
+            },
+            TraceKind::Log("TTL is 63".to_owned()),
+            TraceKind::Enqueue {
+                port: PortId(2),
+                queue: 0,
+                depth: 0,
+            },
+            TraceKind::Transmit {
+                port: PortId(2),
+                frame_len_bytes: 98,
+            },
+        ];
+        let found = texts(&mut Bmv2Renderer::new(None), "1", kinds);
+        let expected = [
+            "D [0.0] [cxt 0] Processing packet received on port 1",
+            "D [0.0] [cxt 0] Parser 'parser': start",
+            "D [0.0] [cxt 0] Parser 'parser' entering state 'start'",
+            "D [0.0] [cxt 0] Extracting header 'ethernet'",
+            "D [0.0] [cxt 0] Parser state 'start': key is 0800",
+            "T [0.0] [cxt 0] Bytes parsed: 14",
+            "D [0.0] [cxt 0] Parser 'parser': end",
+            "D [0.0] [cxt 0] Pipeline 'ingress': start",
+            "T [0.0] [cxt 0] Applying table 'MyIngress.ipv4_lpm'",
+            "D [0.0] [cxt 0] Looking up key:\n* hdr.ipv4.dstAddr    : 0a000202\n",
+            "D [0.0] [cxt 0] Table 'MyIngress.ipv4_lpm': hit with handle 3",
+            "D [0.0] [cxt 0] Dumping entry 3\nMatch key: (10.0.2.2/32)\n",
+            "D [0.0] [cxt 0] Action entry is MyIngress.ipv4_forward - 80000000222,2,",
+            "T [0.0] [cxt 0] Action MyIngress.ipv4_forward",
+            "I TTL is 63",
+            "D [0.0] [cxt 0] Pipeline 'ingress': end",
+            "D [0.0] [cxt 0] Egress port is 2",
+            "D [0.0] [cxt 0] Transmitting packet of size 98 out of port 2",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_miss_and_a_drop_are_told() {
+        let kinds = vec![
+            TraceKind::Begin(Stage::Ingress),
+            TraceKind::Table {
+                table: "t".to_owned(),
+                key: Vec::new(),
+                entry: None,
+                handle: None,
+            },
+            TraceKind::Drop(DropReason::IngressDrop),
+        ];
+        let found = texts(&mut Bmv2Renderer::new(None), "5", kinds);
+        assert!(found.contains(&"D [4.0] [cxt 0] Table 't': miss".to_owned()));
+        let tail = [
+            "D [4.0] [cxt 0] Pipeline 'ingress': end",
+            "D [4.0] [cxt 0] Egress port is 511",
+            "D [4.0] [cxt 0] Dropping packet at the end of ingress",
+        ];
+        assert_eq!(found[found.len() - 3..], tail);
+    }
+
+    #[test]
+    fn copies_are_numbered_from_1_and_their_port_is_said_once() {
+        let mut renderer = Bmv2Renderer::new(None);
+        let copy = |packet: &str, port| TraceKind::Copy {
+            by: Stream::MulticastGroup(1),
+            packet: packet.into(),
+            port: PortId(port),
+            instance: 0,
+        };
+        let enqueue = || TraceKind::Enqueue {
+            port: PortId(1),
+            queue: 0,
+            depth: 0,
+        };
+        let made = texts(&mut renderer, "1", vec![copy("1.r1", 1)]);
+        let queued = texts(&mut renderer, "1.r1", vec![enqueue()]);
+        let again = texts(&mut renderer, "1", vec![copy("1.r2", 2)]);
+        let left = TraceKind::Transmit {
+            port: PortId(2),
+            frame_len_bytes: 60,
+        };
+        let left = texts(&mut renderer, "1.r2", vec![left]);
+        assert_eq!(
+            made,
+            [
+                "D [0.0] [cxt 0] Multicast requested for packet",
+                "D [0.0] [cxt 0] Replicating packet on port 1",
+            ]
+        );
+        assert!(queued.is_empty(), "{queued:?}");
+        assert_eq!(again, ["D [0.0] [cxt 0] Replicating packet on port 2"]);
+        assert_eq!(
+            left,
+            ["D [0.2] [cxt 0] Transmitting packet of size 60 out of port 2"]
+        );
+    }
+
+    #[test]
+    fn numbers_of_copies_need_bounded_memory() {
+        let mut numbers = Numbers::default();
+        for frame in 1..=2 * FRAMES_WITH_COPIES_MAX {
+            assert_eq!(
+                numbers.of(&format!("{frame}.c1").into()),
+                (frame as u64 - 1, 1)
+            );
+        }
+        assert_eq!(numbers.frames.len(), FRAMES_WITH_COPIES_MAX);
+    }
+}

@@ -1,0 +1,62 @@
+//! The order of frames of several captures.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Captures that are replayed together: the frame with the earliest timestamp is the next, among equals that of
+/// the capture that joined first.
+#[derive(Clone, Default)]
+pub struct Turns(Arc<Mutex<Vec<Option<u64>>>>);
+
+impl Turns {
+    /// One more capture, with the timestamp of its first frame.
+    pub(super) fn join(&self, timestamp_ns: Option<u64>) -> Turn {
+        let mut next = self.next();
+        next.push(timestamp_ns);
+        Turn {
+            turns: self.clone(),
+            place: next.len() - 1,
+        }
+    }
+
+    fn next(&self) -> MutexGuard<'_, Vec<Option<u64>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One of the captures.
+pub(super) struct Turn {
+    turns: Turns,
+    place: usize,
+}
+
+impl Turn {
+    pub(super) fn has_come(&self) -> bool {
+        let next = self.turns.next();
+        let waiting = next.iter().enumerate();
+        let waiting = waiting.filter_map(|(place, timestamp)| Some(((*timestamp)?, place)));
+        waiting.min().is_some_and(|(_, place)| place == self.place)
+    }
+
+    /// The timestamp of the frame that comes; none after the last.
+    pub(super) fn set(&self, timestamp_ns: Option<u64>) {
+        self.turns.next()[self.place] = timestamp_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_frame_is_the_next_and_a_capture_at_its_end_is_not_waited_for() {
+        let turns = Turns::default();
+        let (a, b) = (turns.join(Some(5)), turns.join(Some(3)));
+        assert!(!a.has_come() && b.has_come());
+        b.set(Some(5));
+        assert!(a.has_come() && !b.has_come());
+        a.set(None);
+        assert!(!a.has_come() && b.has_come());
+        b.set(None);
+        assert!(!a.has_come() && !b.has_come());
+    }
+}

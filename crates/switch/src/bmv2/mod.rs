@@ -1,0 +1,533 @@
+//! The switch under the names of BMv2's programs, `simple_switch` and `simple_switch_grpc`, with their command
+//! line. The name by which this binary is started selects it.
+//!
+//! A command line becomes one of `reprise-switch` ([`translate`]), and what that has no option for ([`Bmv2`]).
+//! An option that cannot be followed is refused where a script would miss its effect, otherwise accepted with a
+//! notice.
+
+mod log;
+mod options;
+mod ports;
+
+use std::ffi::OsStr;
+use std::fmt::Write;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{CommandFactory, Parser};
+use dataplane::{Severity, limits};
+
+use crate::options::{DEFAULT_GRPC_ADDRESS, Options, VERSION};
+use crate::say;
+use crate::services::Services;
+pub(crate) use log::Log;
+pub(crate) use ports::{Observers, observe, observed};
+
+use options::{Does, Given, OPTIONS, Place, Spec, Takes};
+
+/// The port at which `simple_switch_CLI` looks for the switch.
+const DEFAULT_THRIFT_PORT: u16 = 9090;
+
+/// Interfaces at most unless the command line says otherwise.
+const DEFAULT_PORTS_MAX: usize = 512;
+
+/// Bytes of a file of the log, and older files that are kept.
+const DEFAULT_LOG_BYTES_MAX: u64 = 5 << 20;
+const DEFAULT_LOG_FILES_MAX: usize = 3;
+
+/// Queues of each port, one a priority.
+const PRIORITIES: usize = 8;
+
+/// A name that stands for another command line than `reprise-switch`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// Programmed over Thrift.
+    SimpleSwitch,
+    /// Over P4Runtime too.
+    SimpleSwitchGrpc,
+}
+
+impl Name {
+    /// The name in a path that the binary was started by.
+    pub(crate) fn of(started_as: &OsStr) -> Option<Name> {
+        match Path::new(started_as).file_name()?.to_str()? {
+            "simple_switch" => Some(Name::SimpleSwitch),
+            "simple_switch_grpc" => Some(Name::SimpleSwitchGrpc),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Name::SimpleSwitch => "simple_switch",
+            Name::SimpleSwitchGrpc => "simple_switch_grpc",
+        }
+    }
+
+    fn other(self) -> Name {
+        match self {
+            Name::SimpleSwitch => Name::SimpleSwitchGrpc,
+            Name::SimpleSwitchGrpc => Name::SimpleSwitch,
+        }
+    }
+}
+
+/// What a command line of BMv2's asks for that `reprise-switch` has no option for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bmv2 {
+    /// As which program it was started.
+    pub(crate) name: Name,
+    /// Where the log of packets goes, if anywhere.
+    pub(crate) log: Option<LogTo>,
+    /// The least severe line that is logged; none: no line.
+    pub(crate) log_from: Option<Severity>,
+    /// Bytes of each frame that are logged.
+    pub(crate) dumped_bytes: usize,
+    /// The folder of the recordings, if there are any.
+    pub(crate) recordings: Option<PathBuf>,
+    /// When the captures that replace interfaces are replayed.
+    pub(crate) replay_at: Duration,
+    /// Whether there is packet-in and packet-out.
+    pub(crate) has_cpu_port: bool,
+}
+
+impl Bmv2 {
+    /// Whether packets are to be traced for the log; if not, the native engine may run the program.
+    pub(crate) fn traces(&self) -> bool {
+        // Above info there is nothing of packets but what is wrong with them, which counters tell too.
+        self.log.is_some() && self.log_from.is_some_and(|from| from <= Severity::Info)
+    }
+}
+
+/// Where the log goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LogTo {
+    /// Standard output.
+    Console,
+    /// `PATH.txt`, of so many bytes at most, with so many older files.
+    File {
+        path: PathBuf,
+        bytes_max: u64,
+        files_max: usize,
+    },
+}
+
+/// A command line that cannot be followed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Mistake(String);
+
+/// What a command line comes to.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// Run a switch; the notices are to be told before.
+    Run {
+        options: Box<Options>,
+        notices: Vec<String>,
+    },
+    /// Print this and end.
+    Print(String),
+}
+
+/// Reads the command line of a switch that was started by that name, without the name.
+pub(crate) fn read(name: Name, words: impl Iterator<Item = String>) -> Result<Options, ExitCode> {
+    match translate(name, words) {
+        Ok(Outcome::Run { options, notices }) => {
+            for notice in notices {
+                say(&format!("{}: {notice}", name.as_str()));
+            }
+            Ok(*options)
+        }
+        Ok(Outcome::Print(text)) => Err(crate::print(&text)),
+        Err(Mistake(message)) => {
+            say(&format!("{}: error: {message}", name.as_str()));
+            // As BMv2 ends, where `reprise-switch` has a code of its own.
+            Err(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// Says that servers answer, where scripts look for it.
+pub(crate) fn tell_ready(log: Option<&Log>, services: &Services) {
+    if let Some(address) = services.grpc_address() {
+        crate::print(&format!("Server listening on {address}\n"));
+    }
+    if let Some(log) = log {
+        log.tell(Severity::Info, "The switch is ready");
+    }
+}
+
+/// A command line of BMv2's as options of this switch.
+pub(crate) fn translate(
+    name: Name,
+    words: impl IntoIterator<Item = String>,
+) -> Result<Outcome, Mistake> {
+    let (given, others) = options::split(name, words)?;
+    let mut request = Request::new(name);
+    for given in given {
+        if let Some(text) = request.take(&given)? {
+            return Ok(Outcome::Print(text));
+        }
+    }
+    request.take_program(others)?;
+    request.finish()
+}
+
+/// What has been read of a command line.
+struct Request {
+    name: Name,
+    seen: Vec<&'static str>,
+    notices: Vec<String>,
+    program: Option<String>,
+    is_without_program: bool,
+    /// As they were given.
+    ports: Vec<String>,
+    ports_max: usize,
+    uses_files: bool,
+    thrift_port: u16,
+    device_id: u64,
+    grpc: String,
+    cpu_port: Option<u16>,
+    log_file: Option<PathBuf>,
+    bytes_max: u64,
+    files_max: usize,
+    rest: Bmv2,
+}
+
+impl Request {
+    fn new(name: Name) -> Request {
+        Request {
+            name,
+            seen: Vec::new(),
+            notices: Vec::new(),
+            program: None,
+            is_without_program: false,
+            ports: Vec::new(),
+            ports_max: DEFAULT_PORTS_MAX,
+            uses_files: false,
+            thrift_port: DEFAULT_THRIFT_PORT,
+            device_id: 0,
+            grpc: match name {
+                Name::SimpleSwitch => "off".to_owned(),
+                Name::SimpleSwitchGrpc => DEFAULT_GRPC_ADDRESS.to_owned(),
+            },
+            cpu_port: None,
+            log_file: None,
+            bytes_max: DEFAULT_LOG_BYTES_MAX,
+            files_max: DEFAULT_LOG_FILES_MAX,
+            rest: Bmv2 {
+                name,
+                log: None,
+                log_from: Some(Severity::Trace),
+                dumped_bytes: 0,
+                recordings: None,
+                replay_at: Duration::ZERO,
+                has_cpu_port: false,
+            },
+        }
+    }
+
+    /// Takes an option; a text that is to be printed in place of anything else.
+    fn take(&mut self, given: &Given) -> Result<Option<String>, Mistake> {
+        let Given { spec, value } = given;
+        let text = value.as_deref().unwrap_or_default();
+        self.expect_once(spec)?;
+        match spec.does {
+            Does::Help => return Ok(Some(help(self.name))),
+            Does::Version => {
+                let name = self.name.as_str();
+                return Ok(Some(format!("{VERSION}, Reprise as {name}\n")));
+            }
+            Does::JsonVersion => {
+                let [major, minor] = JSON_VERSION;
+                return Ok(Some(format!("{major}.{minor}\n")));
+            }
+            Does::Interface => self.ports.push(text.to_owned()),
+            Does::NoP4 => self.is_without_program = true,
+            Does::ThriftPort => self.thrift_port = number(spec, text, 1, u16::MAX)?,
+            Does::DeviceId => self.device_id = number(spec, text, 0, u64::MAX)?,
+            Does::MaxPortCount => self.ports_max = number(spec, text, 0, usize::MAX)?,
+            Does::UseFiles => {
+                self.uses_files = true;
+                self.rest.replay_at = Duration::from_secs(number(spec, text, 0, u32::MAX)?.into());
+            }
+            Does::Pcap => self.rest.recordings = Some(folder(text)?),
+            Does::GrpcServerAddr => self.grpc = address(spec, text)?.to_string(),
+            Does::CpuPort => self.cpu_port = Some(number(spec, text, 1, limits::PORT_ID_MAX)?),
+            Does::DropPort => {
+                let port: u64 = number(spec, text, 0, u64::MAX)?;
+                if port != u64::from(limits::DROP_PORT) {
+                    let only = limits::DROP_PORT;
+                    return fail(format!(
+                        "--drop-port: expected {only}, the only drop port of this switch, found {port}"
+                    ));
+                }
+            }
+            Does::PriorityQueues => {
+                number(spec, text, 1, PRIORITIES)?;
+            }
+            Does::Number => {
+                number(spec, text, 1, i32::MAX)?;
+            }
+            Does::NoEffect => {}
+            Does::Notice(reason) => self.notices.push(format!("--{}: {reason}", spec.long)),
+            Does::Refused(reason) => return fail(format!("--{}: {reason}", spec.long)),
+            Does::LogConsole
+            | Does::LogFile
+            | Does::LogLevel
+            | Does::LogFileMaxSize
+            | Does::LogFileMaxFiles
+            | Does::DumpPacketData => self.take_log(spec, text)?,
+        }
+        Ok(None)
+    }
+
+    fn take_log(&mut self, spec: &'static Spec, text: &str) -> Result<(), Mistake> {
+        match spec.does {
+            Does::LogConsole => self.rest.log = Some(LogTo::Console),
+            Does::LogFile => self.log_file = Some(path(spec, text)?),
+            Does::LogLevel => self.rest.log_from = level(text)?,
+            Does::LogFileMaxSize => self.bytes_max = number(spec, text, 1, u64::MAX)?,
+            Does::LogFileMaxFiles => self.files_max = number(spec, text, 0, 1_000)?,
+            _ => self.rest.dumped_bytes = number(spec, text, 0, usize::MAX)?,
+        }
+        Ok(())
+    }
+
+    /// Only interfaces may be given several times.
+    fn expect_once(&mut self, spec: &'static Spec) -> Result<(), Mistake> {
+        if spec.does == Does::Interface {
+            return Ok(());
+        }
+        if self.seen.contains(&spec.long) {
+            return fail(format!("option --{} is given twice", spec.long));
+        }
+        self.seen.push(spec.long);
+        Ok(())
+    }
+
+    fn take_program(&mut self, words: Vec<String>) -> Result<(), Mistake> {
+        let mut words = words.into_iter();
+        let program = words.next();
+        if let Some(other) = words.next() {
+            let first = program.unwrap_or_default();
+            return fail(format!(
+                "expected one program, found \"{first}\" and \"{other}\""
+            ));
+        }
+        match (program, self.is_without_program) {
+            (Some(program), true) => self
+                .notices
+                .push(format!("{program} is not loaded, since --no-p4 is given")),
+            (Some(program), false) => self.program = Some(program),
+            (None, true) => {}
+            (None, false) => {
+                return fail("expected a program (prog.json) or --no-p4, found neither".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// The options of the switch, after what one option cannot know of another.
+    fn finish(mut self) -> Result<Outcome, Mistake> {
+        self.choose_log()?;
+        if self.ports.len() > self.ports_max {
+            let (max, found) = (self.ports_max, self.ports.len());
+            return fail(format!(
+                "--max-port-count: expected {max} interfaces at most, found {found}"
+            ));
+        }
+        if self.uses_files && self.rest.recordings.take().is_some() {
+            let notice = "--pcap: with --use-files every frame is in a file anyhow";
+            self.notices.push(notice.to_owned());
+        }
+        self.rest.has_cpu_port = self.cpu_port.is_some();
+        let words = self.words()?;
+        let options = Options::try_parse_from(&words);
+        let mut options = options.map_err(|error| Mistake(first_line(&error)))?;
+        options.bmv2 = Some(self.rest);
+        Ok(Outcome::Run {
+            options: Box::new(options),
+            notices: self.notices,
+        })
+    }
+
+    fn choose_log(&mut self) -> Result<(), Mistake> {
+        let path = self.log_file.take();
+        if path.is_some() && self.rest.log.is_some() {
+            return fail("--log-console and --log-file exclude each other".to_owned());
+        }
+        for option in ["log-flush", "log-file-max-size", "log-file-max-files"] {
+            if path.is_none() && self.seen.contains(&option) {
+                let notice = format!("--{option} has no effect without --log-file");
+                self.notices.push(notice);
+            }
+        }
+        if let Some(path) = path {
+            self.rest.log = Some(LogTo::File {
+                path,
+                bytes_max: self.bytes_max,
+                files_max: self.files_max,
+            });
+        }
+        let shows_dumps = self.rest.traces();
+        if self.rest.dumped_bytes > 0 && !shows_dumps {
+            self.rest.dumped_bytes = 0;
+            let notice = "--dump-packet-data: nothing is shown without --log-console or --log-file, at level info or below";
+            self.notices.push(notice.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The command line of `reprise-switch` for this.
+    fn words(&self) -> Result<Vec<String>, Mistake> {
+        let mut words = vec!["reprise-switch".to_owned()];
+        let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
+        for port in &self.ports {
+            option("-i", self.port(port)?);
+        }
+        option("--device-id", self.device_id.to_string());
+        option("--grpc", self.grpc.clone());
+        if serves_thrift() {
+            option("--thrift-port", self.thrift_port.to_string());
+        }
+        if let Some(port) = self.cpu_port {
+            option("--cpu-port", port.to_string());
+        }
+        if let Some(program) = &self.program {
+            words.extend(["--".to_owned(), program.clone()]);
+        }
+        Ok(words)
+    }
+
+    /// A port as `reprise-switch` takes it.
+    fn port(&self, given: &str) -> Result<String, Mistake> {
+        let expected = "--interface: expected PORT@INTERFACE, for example 1@veth1";
+        let Some((number, interface)) = given.split_once('@') else {
+            return fail(format!("{expected}, found \"{given}\""));
+        };
+        let max = limits::PORT_ID_MAX;
+        if !number.parse::<u16>().is_ok_and(|number| number <= max) {
+            return fail(format!(
+                "{expected}; \"{number}\" in \"{given}\" is no port number from 0 to {max}"
+            ));
+        }
+        Ok(match self.uses_files {
+            true => format!("{number}@pcap:{interface}_in.pcap,{interface}_out.pcap"),
+            false => given.to_owned(),
+        })
+    }
+}
+
+/// The version of BMv2's JSON that the loader reads.
+const JSON_VERSION: [u32; 2] = [2, 23];
+
+/// Whether this switch has BMv2's Thrift services.
+fn serves_thrift() -> bool {
+    let command = Options::command();
+    command
+        .get_arguments()
+        .any(|argument| argument.get_id() == "thrift_port")
+}
+
+fn fail<T>(message: String) -> Result<T, Mistake> {
+    Err(Mistake(message))
+}
+
+/// What is wrong, without the usage of `reprise-switch`, which nobody has typed.
+fn first_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.trim_start_matches("error: ").to_owned()
+}
+
+/// A decimal number within bounds.
+fn number<T>(spec: &Spec, text: &str, min: T, max: T) -> Result<T, Mistake>
+where
+    T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy,
+{
+    match text.parse() {
+        Ok(number) if min <= number && number <= max => Ok(number),
+        _ => fail(format!(
+            "--{}: expected a number from {min} to {max}, found \"{text}\"",
+            spec.long
+        )),
+    }
+}
+
+fn path(spec: &Spec, text: &str) -> Result<PathBuf, Mistake> {
+    match text.is_empty() {
+        true => fail(format!("--{}: expected a file, found nothing", spec.long)),
+        false => Ok(PathBuf::from(text)),
+    }
+}
+
+/// The folder of `--pcap`, which must be there.
+fn folder(text: &str) -> Result<PathBuf, Mistake> {
+    let folder = PathBuf::from(if text.is_empty() { "." } else { text });
+    match folder.is_dir() {
+        true => Ok(folder),
+        false => fail(format!("--pcap: expected a folder, found \"{text}\"")),
+    }
+}
+
+fn level(text: &str) -> Result<Option<Severity>, Mistake> {
+    Ok(Some(match text {
+        "trace" => Severity::Trace,
+        "debug" => Severity::Debug,
+        "info" => Severity::Info,
+        "warn" => Severity::Warn,
+        "error" => Severity::Error,
+        "off" => return Ok(None),
+        _ => {
+            return fail(format!(
+                "--log-level: expected trace, debug, info, warn, error or off, found \"{text}\""
+            ));
+        }
+    }))
+}
+
+/// An address to serve on, with the host's name looked up.
+fn address(spec: &Spec, text: &str) -> Result<SocketAddr, Mistake> {
+    let found = text.to_socket_addrs().ok();
+    let found = found.and_then(|mut addresses| addresses.next());
+    found.ok_or_else(|| {
+        Mistake(format!(
+            "--{}: expected HOST:PORT, for example 127.0.0.1:9559, found \"{text}\"",
+            spec.long
+        ))
+    })
+}
+
+/// Every option with its meaning.
+fn help(name: Name) -> String {
+    let mut out = format!(
+        "Usage: {} [options] PROGRAM.json [-- options of the target]\n\nReprise's switch with BMv2's command line; docs/from-bmv2.md has the differences.\n",
+        name.as_str()
+    );
+    let parts = [("Options", false), ("Options behind \"--\"", true)];
+    for (title, is_behind) in parts {
+        let _ = write!(out, "\n{title}:\n");
+        let specs = OPTIONS.iter().filter(|spec| spec.place.is_of(name));
+        for spec in specs.filter(|spec| (spec.place != Place::General) == is_behind) {
+            let _ = writeln!(out, "  {:<38} {}", shown(spec), spec.help);
+        }
+    }
+    out
+}
+
+fn shown(spec: &Spec) -> String {
+    let short = spec
+        .short
+        .map_or(String::new(), |letter| format!("-{letter}, "));
+    let value = match spec.takes {
+        Takes::Nothing => String::new(),
+        Takes::Value(value) => format!(" {value}"),
+        Takes::Optional(value) => format!(" [{value}]"),
+    };
+    format!("{short}--{}{value}", spec.long)
+}
+
+#[cfg(test)]
+mod tests;

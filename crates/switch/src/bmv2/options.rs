@@ -1,0 +1,515 @@
+//! The options of `simple_switch` and `simple_switch_grpc`: their names, their values, their meaning here.
+//!
+//! Names and defaults are those of behavioral-model 1.15.
+
+use super::{Mistake, Name};
+
+/// The effect of an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Does {
+    Help,
+    Version,
+    JsonVersion,
+    Interface,
+    Pcap,
+    UseFiles,
+    ThriftPort,
+    DeviceId,
+    LogConsole,
+    LogFile,
+    LogLevel,
+    LogFileMaxSize,
+    LogFileMaxFiles,
+    DumpPacketData,
+    NoP4,
+    MaxPortCount,
+    GrpcServerAddr,
+    CpuPort,
+    DropPort,
+    PriorityQueues,
+    /// A number of which there is enough here.
+    Number,
+    /// Nothing: it is so anyhow.
+    NoEffect,
+    /// Accepted; what it asks for is not done, for this reason.
+    Notice(&'static str),
+    /// Refused, for this reason.
+    Refused(&'static str),
+}
+
+/// Whether an option has a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    Nothing,
+    /// One word; its name in the help.
+    Value(&'static str),
+    /// A word that is no option, or none.
+    Optional(&'static str),
+}
+
+/// Before or behind the `--`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    General,
+    /// Behind it, of both programs.
+    Target,
+    /// Behind it, of this program only.
+    TargetOf(Name),
+}
+
+impl Place {
+    fn is_behind(self) -> bool {
+        self != Place::General
+    }
+
+    /// Whether the program has options of this place.
+    pub(super) fn is_of(self, name: Name) -> bool {
+        !matches!(self, Place::TargetOf(other) if other != name)
+    }
+}
+
+/// One option.
+#[derive(Debug)]
+pub(super) struct Spec {
+    /// The name without its dashes.
+    pub(super) long: &'static str,
+    pub(super) short: Option<char>,
+    pub(super) takes: Takes,
+    pub(super) place: Place,
+    pub(super) does: Does,
+    pub(super) help: &'static str,
+}
+
+use Does as D;
+use Takes::{Nothing, Optional, Value};
+
+const NO_NANOMSG: Does = D::Notice(
+    "nothing is published there, since this switch speaks no nanomsg; --log-console shows what happens to packets",
+);
+const NO_DEBUGGER: Does = D::Notice(
+    "there is no debugger here; --log-console shows parser states, tables and actions of every packet",
+);
+const NO_NOTIFICATIONS: Does = D::Notice(
+    "nothing is published there, since this switch speaks no nanomsg; digests and idle timeouts come by P4Runtime",
+);
+const NO_TLS: Does = D::Refused(
+    "this switch serves P4Runtime without TLS, and does not go on without what was asked for; serve it on 127.0.0.1 behind a TLS proxy or a tunnel (ssh -L)",
+);
+
+const fn general(long: &'static str, takes: Takes, does: Does, help: &'static str) -> Spec {
+    Spec {
+        long,
+        short: None,
+        takes,
+        place: Place::General,
+        does,
+        help,
+    }
+}
+
+const fn short(letter: char, spec: Spec) -> Spec {
+    Spec {
+        short: Some(letter),
+        ..spec
+    }
+}
+
+const fn behind(place: Place, spec: Spec) -> Spec {
+    Spec { place, ..spec }
+}
+
+const fn of_grpc(spec: Spec) -> Spec {
+    behind(Place::TargetOf(Name::SimpleSwitchGrpc), spec)
+}
+
+/// All options of both programs.
+pub(super) const OPTIONS: &[Spec] = &[
+    short('h', general("help", Nothing, D::Help, "this list")),
+    short(
+        'v',
+        general("version", Nothing, D::Version, "which build this is"),
+    ),
+    general(
+        "json-version",
+        Nothing,
+        D::JsonVersion,
+        "the version of BMv2's JSON that is read",
+    ),
+    short(
+        'i',
+        general(
+            "interface",
+            Value("PORT@INTERFACE"),
+            D::Interface,
+            "a port, one option each",
+        ),
+    ),
+    general(
+        "pcap",
+        Optional("DIR"),
+        D::Pcap,
+        "record each interface to INTERFACE_in.pcap and INTERFACE_out.pcap [default folder: .]",
+    ),
+    general(
+        "use-files",
+        Value("SECONDS"),
+        D::UseFiles,
+        "read INTERFACE_in.pcap and write INTERFACE_out.pcap in place of interfaces, after so many seconds",
+    ),
+    general(
+        "thrift-port",
+        Value("PORT"),
+        D::ThriftPort,
+        "serve BMv2's Thrift services on this port of 127.0.0.1 [default: 9090]",
+    ),
+    general(
+        "device-id",
+        Value("N"),
+        D::DeviceId,
+        "the device id that P4Runtime requests carry [default: 0]",
+    ),
+    general(
+        "log-console",
+        Nothing,
+        D::LogConsole,
+        "log on standard output; the interpreter runs the program, many times slower",
+    ),
+    general(
+        "log-file",
+        Value("FILE"),
+        D::LogFile,
+        "log to FILE.txt; as slow as --log-console",
+    ),
+    short(
+        'L',
+        general(
+            "log-level",
+            Value("LEVEL"),
+            D::LogLevel,
+            "trace, debug, info, warn, error or off [default: trace]",
+        ),
+    ),
+    general(
+        "log-flush",
+        Nothing,
+        D::NoEffect,
+        "the log is always written when a packet is done",
+    ),
+    general(
+        "log-file-max-size",
+        Value("BYTES"),
+        D::LogFileMaxSize,
+        "begin another file after so many bytes [default: 5242880]",
+    ),
+    general(
+        "log-file-max-files",
+        Value("N"),
+        D::LogFileMaxFiles,
+        "how many older files are kept, FILE.1.txt and on [default: 3]",
+    ),
+    general(
+        "dump-packet-data",
+        Value("BYTES"),
+        D::DumpPacketData,
+        "log so many bytes of each frame that is received or sent [default: 0]",
+    ),
+    general(
+        "no-p4",
+        Nothing,
+        D::NoP4,
+        "start without a program: a controller brings it",
+    ),
+    general(
+        "max-port-count",
+        Value("N"),
+        D::MaxPortCount,
+        "the most ports of -i [default: 512]",
+    ),
+    general(
+        "nanolog",
+        Value("ADDRESS"),
+        NO_NANOMSG,
+        "accepted with a notice",
+    ),
+    general(
+        "notifications-addr",
+        Value("ADDRESS"),
+        NO_NOTIFICATIONS,
+        "accepted with a notice",
+    ),
+    general("debugger", Nothing, NO_DEBUGGER, "accepted with a notice"),
+    general(
+        "debugger-addr",
+        Value("ADDRESS"),
+        NO_DEBUGGER,
+        "accepted with a notice",
+    ),
+    general(
+        "packet-in",
+        Value("ADDRESS"),
+        D::Refused(
+            "frames cannot come by nanomsg; give interfaces (-i 1@veth1) or captures (--use-files 0)",
+        ),
+        "refused: frames by nanomsg",
+    ),
+    general(
+        "restore-state",
+        Value("FILE"),
+        D::Refused(
+            "BMv2's state file cannot be read; install the same entries by P4Runtime or a command file",
+        ),
+        "refused: BMv2's state file",
+    ),
+    behind(
+        Place::Target,
+        general(
+            "drop-port",
+            Value("PORT"),
+            D::DropPort,
+            "511, which is the default, and no other",
+        ),
+    ),
+    behind(
+        Place::Target,
+        general(
+            "priority-queues",
+            Value("N"),
+            D::PriorityQueues,
+            "1 to 8: there are always 8 queues a port",
+        ),
+    ),
+    behind(
+        Place::Target,
+        general(
+            "max-mc-groups",
+            Value("N"),
+            D::Number,
+            "accepted: there is room for more",
+        ),
+    ),
+    behind(
+        Place::Target,
+        general(
+            "max-l1-entries",
+            Value("N"),
+            D::Number,
+            "accepted: there is room for more",
+        ),
+    ),
+    behind(
+        Place::Target,
+        general(
+            "max-l2-entries",
+            Value("N"),
+            D::Number,
+            "accepted: there is room for more",
+        ),
+    ),
+    behind(
+        Place::Target,
+        general(
+            "load-modules",
+            Value("FILES"),
+            D::Refused("libraries with externs for BMv2 cannot be loaded"),
+            "refused: BMv2's externs in C++",
+        ),
+    ),
+    behind(
+        Place::TargetOf(Name::SimpleSwitch),
+        general(
+            "enable-swap",
+            Nothing,
+            D::NoEffect,
+            "a program may always be replaced",
+        ),
+    ),
+    of_grpc(general(
+        "disable-swap",
+        Nothing,
+        D::Notice("a controller may replace the program nevertheless"),
+        "accepted with a notice",
+    )),
+    of_grpc(general(
+        "grpc-server-addr",
+        Value("ADDRESS"),
+        D::GrpcServerAddr,
+        "serve P4Runtime there, without encryption [default: 127.0.0.1:9559]",
+    )),
+    of_grpc(general(
+        "cpu-port",
+        Value("PORT"),
+        D::CpuPort,
+        "the port of packet-in and packet-out [default: none]",
+    )),
+    of_grpc(general(
+        "grpc-server-ssl",
+        Nothing,
+        NO_TLS,
+        "refused: P4Runtime with TLS",
+    )),
+    of_grpc(general(
+        "grpc-server-cacert",
+        Value("FILE"),
+        NO_TLS,
+        "refused: P4Runtime with TLS",
+    )),
+    of_grpc(general(
+        "grpc-server-cert",
+        Value("FILE"),
+        NO_TLS,
+        "refused: P4Runtime with TLS",
+    )),
+    of_grpc(general(
+        "grpc-server-key",
+        Value("FILE"),
+        NO_TLS,
+        "refused: P4Runtime with TLS",
+    )),
+    of_grpc(general(
+        "grpc-server-with-client-auth",
+        Nothing,
+        NO_TLS,
+        "refused: P4Runtime with TLS",
+    )),
+    of_grpc(general(
+        "dp-grpc-server-addr",
+        Value("ADDRESS"),
+        D::Refused("frames cannot come by gRPC; give interfaces (-i 1@veth1)"),
+        "refused: frames by gRPC",
+    )),
+];
+
+/// An option of a command line.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) spec: &'static Spec,
+    /// Empty where the option has none.
+    pub(super) value: Option<String>,
+}
+
+/// Takes a command line apart: options in their order, and the other words.
+pub(super) fn split(
+    name: Name,
+    words: impl IntoIterator<Item = String>,
+) -> Result<(Vec<Given>, Vec<String>), Mistake> {
+    let (mut given, mut others) = (Vec::new(), Vec::new());
+    let mut words = words.into_iter().peekable();
+    let mut is_behind = false;
+    while let Some(word) = words.next() {
+        if word == "--" {
+            is_behind = true;
+            continue;
+        }
+        if word == "-" || !word.starts_with('-') {
+            others.push(word);
+            continue;
+        }
+        let (spec, attached) = recognise(name, &word, is_behind)?;
+        let value = match (spec.takes, attached) {
+            (Takes::Nothing, None) => None,
+            (Takes::Nothing, Some(value)) => {
+                let long = spec.long;
+                return fail(format!("--{long}: expected no value, found \"{value}\""));
+            }
+            (Takes::Value(_) | Takes::Optional(_), Some(value)) => Some(value),
+            (Takes::Value(what), None) => match words.next_if(|next| next != "--") {
+                Some(value) => Some(value),
+                None => return fail(format!("--{}: expected {what}, found nothing", spec.long)),
+            },
+            (Takes::Optional(_), None) => words.next_if(|next| is_folder(next)),
+        };
+        given.push(Given { spec, value });
+    }
+    Ok((given, others))
+}
+
+/// Whether the word behind `--pcap` is its folder, and not an option or the program.
+fn is_folder(word: &str) -> bool {
+    !word.starts_with('-') && !word.ends_with(".json") && !word.ends_with(".p4")
+}
+
+fn fail<T>(message: String) -> Result<T, Mistake> {
+    Err(Mistake(message))
+}
+
+/// The option that a word names, by its whole name or a beginning that no other has, and the value that is
+/// attached to it.
+fn recognise(
+    name: Name,
+    word: &str,
+    is_behind: bool,
+) -> Result<(&'static Spec, Option<String>), Mistake> {
+    let here = || {
+        let specs = OPTIONS.iter().filter(move |spec| spec.place.is_of(name));
+        specs.filter(move |spec| spec.place.is_behind() == is_behind)
+    };
+    let Some(text) = word.strip_prefix("--") else {
+        let mut letters = word.chars();
+        letters.next();
+        let letter = letters.next();
+        let attached = letters.as_str();
+        let attached = (!attached.is_empty()).then(|| attached.to_owned());
+        let spec = here().find(|spec| spec.short.is_some() && spec.short == letter);
+        return match spec {
+            Some(spec) => Ok((spec, attached)),
+            None => fail(unknown(name, word, word.trim_start_matches('-'), is_behind)),
+        };
+    };
+    let (long, attached) = match text.split_once('=') {
+        Some((long, value)) => (long, Some(value.to_owned())),
+        None => (text, None),
+    };
+    if let Some(spec) = here().find(|spec| spec.long == long) {
+        return Ok((spec, attached));
+    }
+    let candidates: Vec<_> = here().filter(|spec| spec.long.starts_with(long)).collect();
+    match candidates[..] {
+        [spec] if !long.is_empty() => Ok((spec, attached)),
+        [_, _, ..] if !long.is_empty() => {
+            let names: Vec<_> = candidates.iter().map(|spec| spec.long).collect();
+            let names = names.join(" or --");
+            fail(format!("option --{long} may be --{names}: write it out"))
+        }
+        _ => fail(unknown(name, &format!("--{long}"), long, is_behind)),
+    }
+}
+
+/// What to say of an option that is not there: where it is, or which is the nearest.
+fn unknown(name: Name, shown: &str, long: &str, is_behind: bool) -> String {
+    if let Some(spec) = OPTIONS.iter().find(|spec| spec.long == long) {
+        if !spec.place.is_of(name) {
+            let other = name.other().as_str();
+            return format!("option {shown} is one of {other}, not of {}", name.as_str());
+        }
+        return match is_behind {
+            true => format!("option {shown} stands before the \"--\", with the general options"),
+            false => format!(
+                "option {shown} stands behind a \"--\": {} ... prog.json -- {shown}",
+                name.as_str()
+            ),
+        };
+    }
+    let specs = OPTIONS.iter().filter(|spec| spec.place.is_of(name));
+    let nearest = specs.min_by_key(|spec| distance(long, spec.long));
+    let nearest = nearest.map_or_else(String::new, |spec| match spec.place.is_behind() {
+        true => format!("; the nearest is --{}, behind a \"--\"", spec.long),
+        false => format!("; the nearest is --{}", spec.long),
+    });
+    format!("unknown option {shown}{nearest}; --help lists all")
+}
+
+/// How many letters have to be put in, taken out or changed (Levenshtein).
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (n_before, letter) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = n_before + 1;
+        for (place, other) in to.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *other);
+            diagonal = row[place + 1];
+            row[place + 1] = changed.min(diagonal + 1).min(row[place] + 1);
+        }
+    }
+    row[to.len()]
+}

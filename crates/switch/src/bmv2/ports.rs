@@ -1,0 +1,85 @@
+//! What looks at the frames of a port: recordings and the log.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use dataplane::{PortId, Severity};
+use packet_io::{ObservedPort, Observer, Port, PortError, Recorder, SharedObserver};
+
+use super::{Bmv2, Log};
+use crate::options::{PortOption, PortSource};
+
+/// Who looks at the frames of a port, in this order.
+pub(crate) type Observers = Vec<SharedObserver>;
+
+/// Makes whoever is to look at the frames of a port; the loop's time 0 is `epoch_ns` after 1970.
+pub(crate) fn observe(
+    options: &Bmv2,
+    port: &PortOption,
+    log: Option<&Log>,
+    epoch_ns: u64,
+) -> Result<Observers, PortError> {
+    let mut observers = Observers::new();
+    if let (Some(folder), PortSource::Interface(interface)) = (&options.recordings, &port.source) {
+        observers.push(recorder(folder, interface, epoch_ns)?);
+    }
+    if let (Some(log), 1..) = (log, options.dumped_bytes) {
+        observers.push(Arc::new(Mutex::new(Dump {
+            log: log.clone(),
+            port: port.id,
+            n_bytes: options.dumped_bytes,
+        })));
+    }
+    Ok(observers)
+}
+
+/// A port with those that look at it.
+pub(crate) fn observed(port: Box<dyn Port>, observers: &[SharedObserver]) -> Box<dyn Port> {
+    observers.iter().fold(port, |port, observer| {
+        Box::new(ObservedPort::new(port, Arc::clone(observer)))
+    })
+}
+
+fn recorder(folder: &Path, interface: &str, epoch_ns: u64) -> Result<SharedObserver, PortError> {
+    let file = |way: &str| folder.join(format!("{interface}_{way}.pcap"));
+    let recorder = Recorder::create(&file("in"), &file("out"), epoch_ns)?;
+    Ok(Arc::new(Mutex::new(recorder)))
+}
+
+/// Logs the first bytes of each frame.
+struct Dump {
+    log: Log,
+    port: PortId,
+    n_bytes: usize,
+}
+
+impl Dump {
+    fn tell(&self, what: &str, frame: &[u8]) {
+        let mut bytes = String::new();
+        for byte in frame.iter().take(self.n_bytes) {
+            // A string takes whatever is written.
+            let _ = write!(bytes, "{byte:02x}");
+        }
+        let (len, port) = (frame.len(), self.port);
+        let text = format!("{what} packet of length {len} on port {port}: {bytes}");
+        self.log.gather(Severity::Info, &text);
+    }
+}
+
+impl Observer for Dump {
+    fn received(&mut self, _: u64, frame: &[u8]) -> Result<(), PortError> {
+        self.tell("Received", frame);
+        Ok(())
+    }
+
+    fn sent(&mut self, _: u64, frame: &[u8]) -> Result<(), PortError> {
+        self.tell("Sending", frame);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.log.write();
+        Ok(())
+    }
+}

@@ -1,0 +1,398 @@
+//! What BMv2's command lines come to.
+
+use clap::Parser;
+
+use super::*;
+use crate::options::{GrpcOption, PortSource};
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+fn run_as(name: Name, line: &str) -> (Options, Vec<String>) {
+    match translate(name, words(line)) {
+        Ok(Outcome::Run { options, notices }) => {
+            options.check().expect(line);
+            (*options, notices)
+        }
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn grpc(line: &str) -> (Options, Vec<String>) {
+    run_as(Name::SimpleSwitchGrpc, line)
+}
+
+fn rest(line: &str) -> Bmv2 {
+    grpc(line).0.bmv2.expect("BMv2's part")
+}
+
+fn mistake(name: Name, line: &str) -> String {
+    match translate(name, words(line)) {
+        Err(Mistake(message)) => message,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn the_name_by_which_the_switch_is_started_selects_its_command_line() {
+    for (path, name) in [
+        ("simple_switch", Some(Name::SimpleSwitch)),
+        ("/usr/bin/simple_switch_grpc", Some(Name::SimpleSwitchGrpc)),
+        ("target/release/reprise-switch", None),
+        ("simple_switch/reprise-switch", None),
+        ("", None),
+    ] {
+        assert_eq!(Name::of(OsStr::new(path)), name, "{path}");
+    }
+}
+
+#[test]
+fn a_command_line_of_the_tutorials_mininet_switch_is_understood() {
+    let line = "-i 1@s1-eth1 -i 2@s1-eth2 --pcap /tmp --nanolog ipc:///tmp/bm-0-log.ipc --device-id 0 \
+        build/basic.json --log-console --thrift-port 9090 -- --grpc-server-addr 0.0.0.0:50051 --cpu-port 255 \
+        --priority-queues 8";
+    let (options, notices) = grpc(line);
+    let ports = options.ports.iter().map(ToString::to_string);
+    assert_eq!(ports.collect::<Vec<_>>(), ["1@s1-eth1", "2@s1-eth2"]);
+    assert_eq!(
+        options.program.as_deref(),
+        Some(Path::new("build/basic.json"))
+    );
+    assert_eq!(options.device_id, 0);
+    let address = GrpcOption::At("0.0.0.0:50051".parse().expect("an address"));
+    assert_eq!(options.grpc, Some(address));
+    assert_eq!(options.cpu_port(), Some(dataplane::PortId(255)));
+    let bmv2 = options.bmv2.expect("BMv2's part");
+    assert_eq!(bmv2.recordings.as_deref(), Some(Path::new("/tmp")));
+    assert_eq!(bmv2.log, Some(LogTo::Console));
+    assert!(bmv2.traces());
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert!(notices[0].starts_with("--nanolog: nothing is published"));
+}
+
+#[test]
+fn defaults_are_bmv2s() {
+    let (options, notices) = grpc("prog.json");
+    assert_eq!(options.device_id, 0);
+    assert_eq!(options.cpu_port(), None);
+    let address = DEFAULT_GRPC_ADDRESS.parse().expect("an address");
+    assert_eq!(options.grpc, Some(GrpcOption::At(address)));
+    assert!(notices.is_empty());
+    let bmv2 = options.bmv2.expect("BMv2's part");
+    assert_eq!(bmv2.log, None);
+    assert_eq!(bmv2.log_from, Some(Severity::Trace));
+    assert_eq!((bmv2.recordings, bmv2.dumped_bytes), (None, 0));
+    let (options, _) = run_as(Name::SimpleSwitch, "prog.json");
+    assert_eq!(options.grpc, Some(GrpcOption::Off));
+}
+
+#[test]
+fn reprise_switch_itself_keeps_its_cpu_port() {
+    let options = Options::try_parse_from(["reprise-switch"]).expect("no option is needed");
+    let expected = dataplane::PortId(limits::CPU_PORT);
+    assert_eq!(options.cpu_port(), Some(expected));
+}
+
+#[test]
+fn options_may_be_shortened_attached_and_given_by_letter() {
+    for line in [
+        "-i 0@veth0 -L info p.json --log-console",
+        "-i0@veth0 -Linfo p.json --log-console",
+        "--interface=0@veth0 --log-level=info p.json --log-con",
+        "--inter 0@veth0 --log-level info --log-console -- p.json",
+    ] {
+        let (options, _) = grpc(line);
+        assert_eq!(options.ports[0].to_string(), "0@veth0", "{line}");
+        assert_eq!(
+            options.program.as_deref(),
+            Some(Path::new("p.json")),
+            "{line}"
+        );
+        let bmv2 = options.bmv2.expect("BMv2's part");
+        assert_eq!(bmv2.log_from, Some(Severity::Info), "{line}");
+    }
+}
+
+#[test]
+fn the_folder_of_recordings_may_be_left_out() {
+    for (line, folder) in [
+        ("--pcap --log-console p.json", "."),
+        ("--pcap p.json", "."),
+        ("p.json --pcap", "."),
+        ("p.json --pcap -- --cpu-port 5", "."),
+        ("--pcap=/tmp p.json", "/tmp"),
+        ("--pcap /tmp p.json", "/tmp"),
+    ] {
+        assert_eq!(
+            rest(line).recordings.as_deref(),
+            Some(Path::new(folder)),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn captures_replace_interfaces() {
+    let (options, notices) = grpc("--use-files 2 --pcap -i 3@pcap3 p.json");
+    let PortSource::Capture { input, output } = &options.ports[0].source else {
+        panic!("{:?}", options.ports);
+    };
+    assert_eq!(input.as_deref(), Some(Path::new("pcap3_in.pcap")));
+    assert_eq!(output.as_deref(), Some(Path::new("pcap3_out.pcap")));
+    assert!(!options.is_replay(), "time goes on as for interfaces");
+    let bmv2 = options.bmv2.expect("BMv2's part");
+    assert_eq!(bmv2.replay_at, Duration::from_secs(2));
+    assert_eq!(bmv2.recordings, None);
+    assert_eq!(notices.len(), 1, "{notices:?}");
+}
+
+#[test]
+fn the_log_goes_to_a_file_with_bounds_and_levels() {
+    let bmv2 = rest(
+        "--log-file logs/s1 --log-flush --log-file-max-size 1000 --log-file-max-files 1 p.json",
+    );
+    let expected = LogTo::File {
+        path: "logs/s1".into(),
+        bytes_max: 1_000,
+        files_max: 1,
+    };
+    assert_eq!(bmv2.log, Some(expected));
+    for (level, from, traces) in [
+        ("trace", Some(Severity::Trace), true),
+        ("debug", Some(Severity::Debug), true),
+        ("info", Some(Severity::Info), true),
+        ("warn", Some(Severity::Warn), false),
+        ("error", Some(Severity::Error), false),
+        ("off", None, false),
+    ] {
+        let bmv2 = rest(&format!("--log-console --log-level {level} p.json"));
+        assert_eq!((bmv2.log_from, bmv2.traces()), (from, traces), "{level}");
+    }
+}
+
+#[test]
+fn what_is_accepted_without_an_effect_is_told() {
+    for (line, notice) in [
+        ("--debugger p.json", "--debugger: there is no debugger"),
+        (
+            "--debugger-addr ipc://x p.json",
+            "--debugger-addr: there is no debugger",
+        ),
+        (
+            "--notifications-addr ipc://x p.json",
+            "--notifications-addr: nothing is published",
+        ),
+        (
+            "--nanolog ipc://x p.json",
+            "--nanolog: nothing is published",
+        ),
+        ("--no-p4 p.json", "p.json is not loaded"),
+        (
+            "--log-flush p.json",
+            "--log-flush has no effect without --log-file",
+        ),
+        (
+            "--dump-packet-data 64 p.json",
+            "--dump-packet-data: nothing is shown",
+        ),
+        (
+            "p.json -- --disable-swap",
+            "--disable-swap: a controller may replace",
+        ),
+    ] {
+        let (_, notices) = grpc(line);
+        assert_eq!(notices.len(), 1, "{line}: {notices:?}");
+        assert!(notices[0].starts_with(notice), "{line}: {notices:?}");
+    }
+}
+
+#[test]
+fn what_is_so_anyhow_is_accepted_in_silence() {
+    let line = "--no-p4 --max-port-count 1 -i 1@a -- --drop-port 511 --priority-queues 1 --max-mc-groups 9 \
+        --max-l1-entries 9 --max-l2-entries 9";
+    for name in [Name::SimpleSwitch, Name::SimpleSwitchGrpc] {
+        let (options, notices) = run_as(name, line);
+        assert_eq!(options.program, None);
+        assert!(notices.is_empty(), "{notices:?}");
+    }
+    assert!(
+        run_as(Name::SimpleSwitch, "p.json -- --enable-swap")
+            .1
+            .is_empty()
+    );
+}
+
+#[test]
+fn each_mistake_names_its_option() {
+    for (line, message) in [
+        ("", "expected a program (prog.json) or --no-p4"),
+        ("a.json b.json", "found \"a.json\" and \"b.json\""),
+        (
+            "-i veth0 p.json",
+            "--interface: expected PORT@INTERFACE, for example 1@veth1, found \"veth0\"",
+        ),
+        (
+            "-i 511@veth0 p.json",
+            "\"511\" in \"511@veth0\" is no port number from 0 to 510",
+        ),
+        ("-i 1@ p.json", "nothing behind the \"@\""),
+        (
+            "p.json -i",
+            "--interface: expected PORT@INTERFACE, found nothing",
+        ),
+        (
+            "--device-id x p.json",
+            "--device-id: expected a number from 0 to",
+        ),
+        (
+            "--device-id 1 --device-id 2 p.json",
+            "--device-id is given twice",
+        ),
+        (
+            "--thrift-port 0 p.json",
+            "--thrift-port: expected a number from 1 to 65535",
+        ),
+        (
+            "--log-level loud p.json",
+            "--log-level: expected trace, debug",
+        ),
+        ("--log-console --log-file x p.json", "exclude each other"),
+        (
+            "--log-file-max-size 0 --log-file x p.json",
+            "--log-file-max-size: expected a number from 1",
+        ),
+        (
+            "--log-console=yes p.json",
+            "--log-console: expected no value, found \"yes\"",
+        ),
+        (
+            "--log p.json",
+            "option --log may be --log-console or --log-file",
+        ),
+        (
+            "--pcap /nowhere/at/all p.json",
+            "--pcap: expected a folder, found \"/nowhere/at/all\"",
+        ),
+        (
+            "--use-files -1 p.json",
+            "--use-files: expected a number from 0",
+        ),
+        (
+            "--max-port-count 1 -i 1@a -i 2@b p.json",
+            "--max-port-count: expected 1 interfaces at most, found 2",
+        ),
+        (
+            "--packet-in ipc://x p.json",
+            "--packet-in: frames cannot come by nanomsg",
+        ),
+        (
+            "--restore-state x p.json",
+            "--restore-state: BMv2's state file cannot be read",
+        ),
+        ("p.json -- --drop-port 0", "--drop-port: expected 511"),
+        (
+            "p.json -- --cpu-port 0",
+            "--cpu-port: expected a number from 1 to 510",
+        ),
+        (
+            "p.json -- --cpu-port 511",
+            "--cpu-port: expected a number from 1 to 510",
+        ),
+        (
+            "p.json -- --priority-queues 9",
+            "--priority-queues: expected a number from 1 to 8",
+        ),
+        (
+            "p.json -- --max-mc-groups 0",
+            "--max-mc-groups: expected a number from 1",
+        ),
+        ("p.json -- --load-modules x.so", "--load-modules: libraries"),
+        (
+            "p.json -- --dp-grpc-server-addr 0.0.0.0:1",
+            "--dp-grpc-server-addr: frames cannot come by gRPC",
+        ),
+        (
+            "p.json -- --grpc-server-addr 9559",
+            "--grpc-server-addr: expected HOST:PORT",
+        ),
+        (
+            "p.json -- --grpc-server-ssl",
+            "--grpc-server-ssl: this switch serves P4Runtime without TLS",
+        ),
+        (
+            "p.json -- --grpc-server-key k",
+            "--grpc-server-key: this switch serves",
+        ),
+        (
+            "p.json -- --grpc-server-cert c",
+            "--grpc-server-cert: this switch serves",
+        ),
+        (
+            "p.json -- --grpc-server-cacert c",
+            "--grpc-server-cacert: this switch serves",
+        ),
+        (
+            "p.json -- --grpc-server-with-client-auth",
+            "--grpc-server-with-client-auth: this switch",
+        ),
+        (
+            "--cpu-port 64 p.json",
+            "option --cpu-port stands behind a \"--\"",
+        ),
+        (
+            "p.json -- --log-console",
+            "option --log-console stands before the \"--\"",
+        ),
+        (
+            "p.json -- --enable-swap",
+            "option --enable-swap is one of simple_switch, not of simple_switch_grpc",
+        ),
+        (
+            "--thrif-prt 1 p.json",
+            "unknown option --thrif-prt; the nearest is --thrift-port",
+        ),
+        (
+            "--cpu-prot 1 p.json",
+            "unknown option --cpu-prot; the nearest is --cpu-port, behind a \"--\"",
+        ),
+        ("-x p.json", "unknown option -x"),
+    ] {
+        let found = mistake(Name::SimpleSwitchGrpc, line);
+        assert!(found.contains(message), "{line}: {found}");
+    }
+    let found = mistake(Name::SimpleSwitch, "p.json -- --cpu-port 64");
+    assert_eq!(
+        found,
+        "option --cpu-port is one of simple_switch_grpc, not of simple_switch"
+    );
+}
+
+#[test]
+fn host_names_are_looked_up() {
+    let (options, _) = grpc("p.json -- --grpc-server-addr localhost:50051");
+    let Some(GrpcOption::At(address)) = options.grpc else {
+        panic!("{:?}", options.grpc);
+    };
+    assert!(address.ip().is_loopback());
+}
+
+#[test]
+fn help_and_versions_are_printed_in_place_of_a_switch() {
+    let printed = |line| match translate(Name::SimpleSwitch, words(line)) {
+        Ok(Outcome::Print(text)) => text,
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(printed("--json-version"), "2.23\n");
+    assert!(printed("-v").ends_with("Reprise as simple_switch\n"));
+    let help = printed("--help");
+    for spec in OPTIONS {
+        let is_there = help.contains(&format!("--{} ", spec.long));
+        assert_eq!(
+            is_there,
+            spec.place.is_of(Name::SimpleSwitch),
+            "{}",
+            spec.long
+        );
+    }
+}
