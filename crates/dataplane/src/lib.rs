@@ -34,7 +34,8 @@ pub use program::{
     ActionInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo, PayloadSignature, Program,
     TableInfo, ir::SourceLine,
 };
-pub use switch::{DrainToken, EntrySnapshot, MeterSnapshot, ProfileSnapshot, Switch};
+pub use switch::control::snapshots::{EntrySnapshot, MeterSnapshot, ProfileSnapshot};
+pub use switch::{DrainToken, Switch};
 pub use trace::{
     Bmv2Line, Bmv2Renderer, Severity, TraceEvent, TraceKind, TraceRenderer, TraceSink,
 };

@@ -1,10 +1,8 @@
 //! The door: frames and control calls in, frames, packet-ins and digests out.
 
-mod control;
+pub(crate) mod control;
 mod generator;
 mod offload;
-
-pub use control::{EntrySnapshot, MeterSnapshot, ProfileSnapshot};
 
 use std::collections::VecDeque;
 

@@ -5,12 +5,10 @@ mod generators;
 mod meters;
 mod ports;
 mod profiles;
-mod snapshots;
+pub(crate) mod snapshots;
 mod tables;
 mod traffic;
 mod value_sets;
-
-pub use snapshots::{EntrySnapshot, MeterSnapshot, ProfileSnapshot};
 
 use crate::{
     ControlErrorKind, Controlled,
