@@ -197,20 +197,6 @@ impl<'p> Usage<'p> {
             | Expr::LastStackIndex(_)
             | Expr::StackSize(_) => {}
             Expr::Field(field) => self.read(*field),
-            Expr::LastField { stack, offset } => {
-                for header in instances::elements(self.ir, AnyStack::Headers(*stack), 0) {
-                    self.read(self.field_at(header, *offset));
-                }
-            }
-            Expr::UnionLastField {
-                stack,
-                member,
-                offset,
-            } => {
-                for header in instances::elements(self.ir, AnyStack::Unions(*stack), *member) {
-                    self.read(self.field_at(header, *offset));
-                }
-            }
             Expr::Access { header, offset } => {
                 for header in self.headers(header) {
                     self.read(self.field_at(header, *offset));
@@ -279,12 +265,6 @@ impl<'p> Usage<'p> {
                     self.of[field.index()].writes += 1;
                 }
             }
-            Place::LastField { stack, offset } => {
-                for header in instances::elements(self.ir, AnyStack::Headers(*stack), 0) {
-                    let field = self.field_at(header, *offset);
-                    self.of[field.index()].writes += 1;
-                }
-            }
             Place::RegisterCell { index, .. } => self.number(index),
         }
     }
@@ -349,7 +329,7 @@ impl<'p> Usage<'p> {
                 self.number(high);
                 self.write(to);
             }
-            Primitive::Assert(condition) | Primitive::Assume(condition) => self.truth(condition),
+            Primitive::Check(condition, _) => self.truth(condition),
             Primitive::AssignHeader { to, from } => {
                 let (to, from) = (self.headers(to), self.headers(from));
                 self.move_whole(&to, &from);
@@ -363,13 +343,8 @@ impl<'p> Usage<'p> {
                 self.move_whole(&to, &from);
             }
             Primitive::AssignStack { to, from } => {
-                self.copy_within(AnyStack::Headers(*from));
-                let headers = instances::within(self.ir, AnyStack::Headers(*to));
-                self.move_whole(&headers, &[]);
-            }
-            Primitive::AssignUnionStack { to, from } => {
-                self.copy_within(AnyStack::Unions(*from));
-                let headers = instances::within(self.ir, AnyStack::Unions(*to));
+                self.copy_within(*from);
+                let headers = instances::within(self.ir, *to);
                 self.move_whole(&headers, &[]);
             }
             Primitive::Push(stack, count) | Primitive::Pop(stack, count) => {

@@ -4,7 +4,7 @@
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::RegisterId;
-use dataplane::engine::ir::{AnyStack, Expr, HeaderExpr, HeaderId, Int, UnionExpr};
+use dataplane::engine::ir::{Expr, HeaderExpr, HeaderId, Int, UnionExpr};
 
 use super::{Emit, Native, Region, range::Range};
 use crate::{context::PassContext, instances};
@@ -83,14 +83,6 @@ impl Emit<'_, '_, '_> {
                 self.word_of_truth(valid, n)
             }
             Expr::Param(index) => self.param(*index, n),
-            Expr::LastField { stack, offset } => {
-                self.last_field(AnyStack::Headers(*stack), 0, *offset, n)?
-            }
-            Expr::UnionLastField {
-                stack,
-                member,
-                offset,
-            } => self.last_field(AnyStack::Unions(*stack), *member, *offset, n)?,
             Expr::Access { header, offset } => {
                 let found = self.find(header)?;
                 self.field_at(&found, *offset, n)?
@@ -166,13 +158,6 @@ impl Emit<'_, '_, '_> {
         self.extend(words, false, n)
     }
 
-    fn last_field(&mut self, stack: AnyStack, member: u32, offset: u32, n: usize) -> Native<Words> {
-        let candidates = instances::elements(self.ir(), stack, member);
-        let next = self.next_index(stack);
-        let last = self.b.ins().iadd_imm_s(next, -1);
-        self.field_at(&Found::Among(candidates, last), offset, n)
-    }
-
     /// Which header an expression gives.
     pub(crate) fn find(&mut self, header: &HeaderExpr) -> Native<Found> {
         let index = match header {
@@ -202,26 +187,36 @@ impl Emit<'_, '_, '_> {
 
     /// A field of a header, zero beyond the end of a stack.
     fn field_at(&mut self, found: &Found, offset: u32, n: usize) -> Native<Words> {
-        let ir = self.ir();
-        let field_of = |header: &HeaderId| ir.headers[header.index()].field_at(offset);
+        if let Found::Among(candidates, _) = found
+            && candidates.len() * n > CANDIDATES_MAX
+        {
+            return Err(format!("an index into more than {CANDIDATES_MAX} words"));
+        }
+        let zeros = |emit: &mut Self| emit.extend(Vec::new(), false, n);
+        Ok(self.of_found(found, zeros, |emit, header| {
+            let field = emit.ir().headers[header.index()].field_at(offset);
+            (0..n).map(|word| emit.field_word(field, word)).collect()
+        }))
+    }
+
+    /// Words of the header that was found.
+    pub(super) fn of_found(
+        &mut self,
+        found: &Found,
+        nothing: impl FnOnce(&mut Self) -> Words,
+        of: impl Fn(&mut Self, HeaderId) -> Words,
+    ) -> Words {
         match found {
-            Found::Header(header) => Ok((0..n)
-                .map(|word| self.field_word(field_of(header), word))
-                .collect()),
-            Found::Nothing => Ok(self.extend(Vec::new(), false, n)),
+            Found::Header(header) => of(self, *header),
+            Found::Nothing => nothing(self),
             Found::Among(candidates, index) => {
-                if candidates.len() * n > CANDIDATES_MAX {
-                    return Err(format!("an index into more than {CANDIDATES_MAX} words"));
-                }
-                let mut result = self.extend(Vec::new(), false, n);
+                let mut result = nothing(self);
                 for (position, header) in (0i64..).zip(candidates) {
                     let is_it = self.b.ins().icmp_imm_u(IntCC::Equal, *index, position);
-                    let words: Words = (0..n)
-                        .map(|word| self.field_word(field_of(header), word))
-                        .collect();
+                    let words = of(self, *header);
                     result = self.select(is_it, &words, &result);
                 }
-                Ok(result)
+                result
             }
         }
     }

@@ -2,12 +2,10 @@
 
 use std::mem::offset_of;
 
-use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
-use dataplane::engine::ir::{
-    AnyStack, Expr, FieldId, HeaderExpr, HeaderId, StackId, UnionExpr, UnionId, UnionStackId,
-};
+use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
+use dataplane::engine::ir::{AnyStack, Expr, FieldId, HeaderExpr, HeaderId, UnionExpr, UnionId};
 
-use super::{Emit, Native, Region, expression::Found, primitive::COPY_WORDS_MAX};
+use super::{Emit, Native, expression::Found, primitive::COPY_WORDS_MAX};
 use crate::{context::PassContext, instances, layout::WORD_BYTES};
 
 /// Elements at most of a stack whose moves are written out.
@@ -63,8 +61,7 @@ impl Emit<'_, '_, '_> {
             .filter(|word| !self.dead.contains(&word.field))
             .collect();
         for offset in self.layout().packed(header).step_by(WORD_BYTES as usize) {
-            let vector = self.vector;
-            self.store(Region::Vector, zero, vector, offset);
+            self.store_vector(zero, offset);
         }
         for (field, word) in self.packed_fields(header) {
             self.know(field, word, zero);
@@ -78,8 +75,7 @@ impl Emit<'_, '_, '_> {
             rest = others;
             let pair = others.first().filter(|next| next.offset == word.offset + 8);
             if let (Some(both), Some(next)) = (both, pair) {
-                let vector = self.vector;
-                self.store(Region::Vector, both, vector, word.offset);
+                self.store_vector(both, word.offset);
                 self.know(word.field, word.word, zero);
                 self.know(next.field, next.word, zero);
                 rest = &others[1..];
@@ -94,7 +90,7 @@ impl Emit<'_, '_, '_> {
     pub(crate) fn blank_late_headers(&mut self) {
         for header in self.layout().late_headers() {
             let valid = self.valid(*header);
-            let (blank, after) = (self.b.create_block(), self.b.create_block());
+            let [blank, after] = self.blocks();
             self.branch(valid, after, blank);
             self.begin_inner(blank);
             let zero = self.constant(0);
@@ -120,7 +116,7 @@ impl Emit<'_, '_, '_> {
     pub(super) fn each_header(
         &mut self,
         header: &HeaderExpr,
-        mut body: impl FnMut(&mut Self, HeaderId) -> Native,
+        body: impl FnMut(&mut Self, HeaderId) -> Native,
     ) -> Native {
         let candidates = instances::headers(self.ir(), header);
         if let Some(metadata) = candidates
@@ -132,7 +128,17 @@ impl Emit<'_, '_, '_> {
                 "metadata \"{name}\" as a header that comes and goes"
             ));
         }
-        match self.find(header)? {
+        let found = self.find(header)?;
+        self.for_found(found, body)
+    }
+
+    /// Generates what is done to the header that was found.
+    pub(super) fn for_found(
+        &mut self,
+        found: Found,
+        mut body: impl FnMut(&mut Self, HeaderId) -> Native,
+    ) -> Native {
+        match found {
             Found::Nothing => Ok(()),
             Found::Header(header) => body(self, header),
             Found::Among(candidates, index) => {
@@ -145,7 +151,8 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    fn header_bytes(&mut self, header: HeaderId) -> Value {
+    /// The bytes of a header on the wire.
+    pub(crate) fn header_bytes(&mut self, header: HeaderId) -> Value {
         let declared = &self.ir().headers[header.index()];
         if declared.variable_field.is_none() {
             return self.constant(u64::from(declared.fixed_bits / 8));
@@ -170,7 +177,7 @@ impl Emit<'_, '_, '_> {
 
     pub(super) fn add_header(&mut self, header: HeaderId) -> Native {
         let valid = self.valid(header);
-        let (absent, after) = (self.b.create_block(), self.b.create_block());
+        let [absent, after] = self.blocks();
         self.branch(valid, after, absent);
         self.begin_inner(absent);
         let ir = self.ir();
@@ -216,11 +223,7 @@ impl Emit<'_, '_, '_> {
 
     fn copy_or_invalidate(&mut self, to: HeaderId, from: HeaderId) {
         let valid = self.valid(from);
-        let (copy, none, after): (Block, Block, Block) = (
-            self.b.create_block(),
-            self.b.create_block(),
-            self.b.create_block(),
-        );
+        let [copy, none, after] = self.blocks();
         self.branch(valid, copy, none);
         self.begin_inner(copy);
         self.set_valid(to);
@@ -235,43 +238,33 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Copies a whole stack and its `nextIndex`.
-    pub(super) fn assign_stack(&mut self, to: StackId, from: StackId) -> Native {
-        let stacks = &self.ir().stacks;
-        let (targets, sources) = (&stacks[to.index()].elements, &stacks[from.index()].elements);
-        if targets.len() > STACK_ELEMENTS_MAX {
-            return Err(format!(
-                "an assignment of a stack of {} elements",
-                targets.len()
-            ));
+    pub(super) fn assign_stack(&mut self, to: AnyStack, from: AnyStack) -> Native {
+        let ir = self.ir();
+        let size = ir.stack_size(to);
+        if size > STACK_ELEMENTS_MAX {
+            return Err(format!("an assignment of a stack of {size} elements"));
         }
-        for (to, from) in targets.iter().zip(sources) {
-            self.check_same_shape(*to, *from)?;
+        match (to, from) {
+            (AnyStack::Headers(a), AnyStack::Headers(b)) => {
+                let [targets, sources] = [a, b].map(|id| &ir.stacks[id.index()].elements);
+                let pairs = targets.iter().zip(sources);
+                let is_same =
+                    |(to, from): (&HeaderId, &HeaderId)| self.check_same_shape(*to, *from);
+                pairs.clone().try_for_each(is_same)?;
+                self.copy_next_index(to, from);
+                pairs.for_each(|(to, from)| self.copy_or_invalidate(*to, *from));
+                Ok(())
+            }
+            (AnyStack::Unions(a), AnyStack::Unions(b)) => {
+                let [targets, sources] = [a, b].map(|id| &ir.union_stacks[id.index()].elements);
+                let mut pairs = targets.iter().zip(sources);
+                let is_same = |(to, from): (&UnionId, &UnionId)| self.check_same_union(*to, *from);
+                pairs.clone().try_for_each(is_same)?;
+                self.copy_next_index(to, from);
+                pairs.try_for_each(|(to, from)| self.copy_union(*to, *from))
+            }
+            _ => Err("an assignment between stacks of different kinds".into()),
         }
-        self.copy_next_index(AnyStack::Headers(to), AnyStack::Headers(from));
-        for (to, from) in targets.iter().zip(sources) {
-            self.copy_or_invalidate(*to, *from);
-        }
-        Ok(())
-    }
-
-    /// Copies a whole stack of unions and its `nextIndex`.
-    pub(super) fn assign_union_stack(&mut self, to: UnionStackId, from: UnionStackId) -> Native {
-        let stacks = &self.ir().union_stacks;
-        let (targets, sources) = (&stacks[to.index()].elements, &stacks[from.index()].elements);
-        if targets.len() > STACK_ELEMENTS_MAX {
-            return Err(format!(
-                "an assignment of a stack of {} unions",
-                targets.len()
-            ));
-        }
-        for (to, from) in targets.iter().zip(sources) {
-            self.check_same_union(*to, *from)?;
-        }
-        self.copy_next_index(AnyStack::Unions(to), AnyStack::Unions(from));
-        for (to, from) in targets.iter().zip(sources) {
-            self.copy_union(*to, *from)?;
-        }
-        Ok(())
     }
 
     /// Copies the members of a union.
@@ -390,11 +383,10 @@ impl Emit<'_, '_, '_> {
             let bits = self.variable_bits(from);
             self.put_variable_bits(to, bits);
         }
-        let vector = self.vector;
         let (sources, targets) = (self.layout().packed(from), self.layout().packed(to));
         for (source, target) in sources.zip(targets).step_by(WORD_BYTES as usize) {
-            let word = self.load(types::I64, Region::Vector, vector, source);
-            self.store(Region::Vector, word, vector, target);
+            let word = self.load_vector(types::I64, source);
+            self.store_vector(word, target);
         }
         for (field, word) in self.packed_fields(to) {
             self.forget_word(field, word);
@@ -410,8 +402,8 @@ impl Emit<'_, '_, '_> {
                 && !self.knows(from)
                 && !self.knows(next_from)
             {
-                let both = self.load(types::I64X2, Region::Vector, vector, from.offset);
-                self.store(Region::Vector, both, vector, to.offset);
+                let both = self.load_vector(types::I64X2, from.offset);
+                self.store_vector(both, to.offset);
                 self.forget_word(to.field, to.word);
                 self.forget_word(next_to.field, next_to.word);
                 rest = behind;

@@ -3,21 +3,17 @@
 
 use std::mem::offset_of;
 
-use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::{
     DropReason,
     engine::{
         PayloadCall,
-        ir::{AnyStack, BoolExpr, Expr, FieldId, HeaderId, Int, Place, Primitive},
+        ir::{BoolExpr, Expr, FieldId, Int, Place, Primitive},
     },
     limits,
 };
 
-use super::{
-    Emit, Native, Region,
-    expression::{Found, Words},
-    range::Range,
-};
+use super::{Emit, Native, Region, expression::Words, range::Range};
 use crate::{
     context::{PassContext, Requests},
     fallback::Interpretable,
@@ -49,10 +45,8 @@ impl Emit<'_, '_, '_> {
             Err(reason) => {
                 let what = Interpretable::Condition(condition.clone());
                 let number = self.leave(what, reason);
-                let (pass, vector) = (self.pass, self.vector);
                 let args = self.args_pointer();
-                let truth = self.call("interpret_condition", &[pass, vector, number, args]);
-                let truth = truth.expect("it gives a value");
+                let truth = self.ask("interpret_condition", &[number, args]);
                 self.b.ins().ireduce(types::I8, truth)
             }
         }
@@ -68,21 +62,16 @@ impl Emit<'_, '_, '_> {
                 return Flow::Jump(*target, Some(is_zero));
             }
             Primitive::Exit => return Flow::Exit,
-            Primitive::Assert(condition) => {
+            Primitive::Check(condition, reason) => {
                 let holds = self.condition(condition);
-                return Flow::Check(holds, DropReason::AssertionFailed);
-            }
-            Primitive::Assume(condition) => {
-                let holds = self.condition(condition);
-                return Flow::Check(holds, DropReason::AssumptionFailed);
+                return Flow::Check(holds, *reason);
             }
             _ => {}
         }
         if let Err(reason) = self.effect(primitive) {
             let number = self.leave(Interpretable::Primitive(primitive.clone()), reason);
-            let (pass, vector) = (self.pass, self.vector);
             let args = self.args_pointer();
-            self.call("interpret_primitive", &[pass, vector, number, args]);
+            self.call_on_block("interpret_primitive", &[number, args]);
         }
         Flow::Next
     }
@@ -105,7 +94,6 @@ impl Emit<'_, '_, '_> {
             }
             Primitive::AssignUnion { to, from } => self.assign_union(to, from),
             Primitive::AssignStack { to, from } => self.assign_stack(*to, *from),
-            Primitive::AssignUnionStack { to, from } => self.assign_union_stack(*to, *from),
             Primitive::Push(stack, count) => self.move_stack(*stack, count, true),
             Primitive::Pop(stack, count) => self.move_stack(*stack, count, false),
             Primitive::MarkToDrop => self.mark_to_drop(),
@@ -162,7 +150,7 @@ impl Emit<'_, '_, '_> {
                 let meter = self.constant32(
                     u32::try_from(meter.index()).expect("a program has fewer than 2^32 meters"),
                 );
-                let color = self.called("execute_meter", &[pass, meter, index])?;
+                let color = self.value_of("execute_meter", &[pass, meter, index]);
                 // Beyond the end of the array there is no colour.
                 let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, color, 256);
                 self.if_true(inside, |emit| {
@@ -190,7 +178,7 @@ impl Emit<'_, '_, '_> {
                 let some = IntCC::UnsignedGreaterThanOrEqual;
                 let some = self.b.ins().icmp(some, high, low);
                 self.if_true(some, |emit| {
-                    let number = emit.called("random", &[pass, low, high])?;
+                    let number = emit.value_of("random", &[pass, low, high]);
                     emit.put(to, vec![number], &Range::field(64, false))
                 })
             }
@@ -251,25 +239,40 @@ impl Emit<'_, '_, '_> {
         Ok(())
     }
 
-    /// A call that gives a value.
-    pub(crate) fn called(&mut self, name: &'static str, args: &[Value]) -> Native<Value> {
-        let value = self.call(name, args);
-        value.ok_or_else(|| format!("{name} gives nothing"))
-    }
-
     /// Generates what runs where a value is not 0.
     pub(crate) fn if_true(
         &mut self,
         condition: Value,
         body: impl FnOnce(&mut Self) -> Native,
     ) -> Native {
-        let (yes, after) = (self.b.create_block(), self.b.create_block());
+        let [yes, after] = self.blocks();
         self.branch(condition, yes, after);
         self.begin_inner(yes);
         body(self)?;
         self.jump(after);
         self.begin(after);
         Ok(())
+    }
+
+    /// What is computed where a value is not 0; elsewhere what it is otherwise.
+    pub(crate) fn where_true(
+        &mut self,
+        condition: Value,
+        otherwise: Value,
+        body: impl FnOnce(&mut Self) -> Value,
+    ) -> Value {
+        let [yes, after] = self.blocks();
+        let result = self.b.append_block_param(after, types::I64);
+        let otherwise = [BlockArg::Value(otherwise)];
+        let no_args: &[BlockArg] = &[];
+        self.b
+            .ins()
+            .brif(condition, yes, no_args, after, &otherwise);
+        self.begin_inner(yes);
+        let value = body(self);
+        self.b.ins().jump(after, &[BlockArg::Value(value)]);
+        self.begin(after);
+        result
     }
 
     fn if_inside(
@@ -292,11 +295,7 @@ impl Emit<'_, '_, '_> {
             Place::Field(field) => vec![*field],
             Place::Access { header, offset } => {
                 self.find(header)?;
-                self.fields_of(&instances::headers(self.ir(), header), *offset)
-            }
-            Place::LastField { stack, offset } => {
-                let stack = AnyStack::Headers(*stack);
-                self.fields_of(&instances::elements(self.ir(), stack, 0), *offset)
+                instances::fields(self.ir(), header, *offset)
             }
             Place::RegisterCell { .. } => return Err("a register as a destination".into()),
         };
@@ -304,14 +303,6 @@ impl Emit<'_, '_, '_> {
             self.check_field(field)?;
         }
         Ok(())
-    }
-
-    fn fields_of(&self, headers: &[HeaderId], offset: u32) -> Vec<FieldId> {
-        let headers = headers.iter();
-        let ir = self.ir();
-        headers
-            .map(|header| ir.headers[header.index()].field_at(offset))
-            .collect()
     }
 
     fn check_field(&self, field: FieldId) -> Native {
@@ -341,54 +332,31 @@ impl Emit<'_, '_, '_> {
     }
 
     fn place_words(&mut self, place: &Place) -> usize {
-        let ir = self.ir();
-        let (headers, offset) = match place {
-            Place::Access { header, offset } => (instances::headers(ir, header), *offset),
-            Place::LastField { stack, offset } => (
-                instances::elements(ir, AnyStack::Headers(*stack), 0),
-                *offset,
-            ),
-            _ => return 1,
+        let Place::Access { header, offset } = place else {
+            return 1;
         };
-        let fields = self.fields_of(&headers, offset);
-        let words = fields.iter().map(|field| self.layout().field(*field).words);
+        let fields = instances::fields(self.ir(), header, *offset).into_iter();
+        let words = fields.map(|field| self.layout().field(field).words);
         words.max().unwrap_or(1) as usize
     }
 
     /// Writes a value of a known interval to a place that [`Emit::check_place`] has found good.
     pub(crate) fn put(&mut self, to: &Place, value: Words, range: &Range) -> Native {
-        let (found, offset) = match to {
+        match to {
             Place::Field(field) => {
                 self.put_field(*field, value, range);
-                return Ok(());
+                Ok(())
             }
-            Place::Access { header, offset } => (self.find(header)?, *offset),
-            Place::LastField { stack, offset } => {
-                let stack = AnyStack::Headers(*stack);
-                let candidates = instances::elements(self.ir(), stack, 0);
-                let next = self.next_index(stack);
-                let last = self.b.ins().iadd_imm_s(next, -1);
-                (Found::Among(candidates, last), *offset)
+            Place::Access { header, offset } => {
+                let found = self.find(header)?;
+                self.for_found(found, |emit, header| {
+                    let field = emit.ir().headers[header.index()].field_at(*offset);
+                    emit.put_field(field, value.clone(), range);
+                    Ok(())
+                })
             }
-            Place::RegisterCell { .. } => return Err("a register as a destination".into()),
-        };
-        let ir = self.ir();
-        let field_of = |header: HeaderId| ir.headers[header.index()].field_at(offset);
-        match found {
-            Found::Nothing => {}
-            Found::Header(header) => self.put_field(field_of(header), value, range),
-            Found::Among(candidates, index) => {
-                for (position, header) in (0i64..).zip(candidates) {
-                    let is_it = self.b.ins().icmp_imm_u(IntCC::Equal, index, position);
-                    let value = value.clone();
-                    self.if_true(is_it, |emit| {
-                        emit.put_field(field_of(header), value, range);
-                        Ok(())
-                    })?;
-                }
-            }
+            Place::RegisterCell { .. } => Err("a register as a destination".into()),
         }
-        Ok(())
     }
 
     /// Writes a value of a known interval to a field, cut to its width.

@@ -152,13 +152,6 @@ impl<'p> Values<'p> {
             Expr::Field(field) => self.variable(Variable::Field(*field)),
             Expr::ValidBit(header) => self.valid(*header),
             Expr::Param(_) => args.clone(),
-            Expr::Access { header, offset } => match &**header {
-                HeaderExpr::Header(id) => {
-                    let field = self.ir.headers[id.index()].field_at(*offset);
-                    self.variable(Variable::Field(field))
-                }
-                HeaderExpr::Element { .. } | HeaderExpr::Member { .. } => Inputs::anything(),
-            },
             Expr::Arithmetic(_, left, right) => {
                 self.number(left, args).and(&self.number(right, args))
             }
@@ -168,8 +161,7 @@ impl<'p> Values<'p> {
                 chosen.and(&self.truth(condition, args))
             }
             Expr::FromBool(condition) => self.truth(condition, args),
-            Expr::LastField { .. }
-            | Expr::UnionLastField { .. }
+            Expr::Access { .. }
             | Expr::Register { .. }
             | Expr::LastStackIndex(_)
             | Expr::StackSize(_) => Inputs::anything(),
@@ -248,25 +240,11 @@ impl<'p> Values<'p> {
     }
 
     fn store(&mut self, to: &Place, value: &Inputs, surely: bool) {
-        let ir = self.ir;
         match to {
             Place::Field(field) => self.write(Variable::Field(*field), value, surely),
-            Place::Access {
-                header: HeaderExpr::Header(header),
-                offset,
-            } => {
-                let field = ir.headers[header.index()].field_at(*offset);
-                self.write(Variable::Field(field), value, surely);
-            }
             Place::Access { header, offset } => {
-                for header in instances::headers(ir, header) {
-                    self.lose(ir.headers[header.index()].field_at(*offset));
-                }
-            }
-            Place::LastField { stack, offset } => {
-                for header in instances::elements(ir, AnyStack::Headers(*stack), 0) {
-                    self.lose(ir.headers[header.index()].field_at(*offset));
-                }
+                let fields = instances::fields(self.ir, header, *offset).into_iter();
+                fields.for_each(|field| self.lose(field));
             }
             Place::RegisterCell { .. } => {}
         }
@@ -319,8 +297,7 @@ impl<'p> Values<'p> {
             Primitive::AssignUnion { to, .. } => {
                 self.lose_headers(&instances::members(ir, instances::unions(ir, to)));
             }
-            Primitive::AssignStack { to, .. } => self.lose_stack(AnyStack::Headers(*to)),
-            Primitive::AssignUnionStack { to, .. } => self.lose_stack(AnyStack::Unions(*to)),
+            Primitive::AssignStack { to, .. } => self.lose_stack(*to),
             Primitive::Push(stack, _) | Primitive::Pop(stack, _) => self.lose_stack(*stack),
             // They write nothing of the packet. A new primitive is to be thought about here: what it
             // writes and is not followed would be kept for packets for which it is not true.
@@ -332,8 +309,7 @@ impl<'p> Values<'p> {
             | Primitive::Count { .. }
             | Primitive::Digest(_)
             | Primitive::Truncate(_)
-            | Primitive::Assert(_)
-            | Primitive::Assume(_)
+            | Primitive::Check(..)
             | Primitive::Log { .. }
             | Primitive::Clone { .. }
             | Primitive::ChangePayload { .. }

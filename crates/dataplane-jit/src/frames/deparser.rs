@@ -1,14 +1,14 @@
 //! The deparser as code: each header that is valid is stored behind the one before, eight bytes at a
 //! time. What is packed is copied as it stands; words are put in.
 
-use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
+use cranelift_codegen::ir::{InstBuilder, Value, types};
 use dataplane::engine::ir::HeaderId;
 
 use super::{
     UNROLLED_WORDS_MAX,
     bits::{self, Bytes, Part},
 };
-use crate::compile::{Emit, Region};
+use crate::compile::Emit;
 
 /// Writes the deparser's body: the valid headers to `out`, which has room for all of them and the
 /// pool's slack. Gives the number of bytes.
@@ -40,13 +40,7 @@ pub(crate) fn len(e: &mut Emit<'_, '_, '_>) -> Value {
     let ir = e.ir();
     let mut sum = e.constant(0);
     for header in &ir.deparser.order {
-        let declared = &ir.headers[header.index()];
-        let mut bytes = e.constant(u64::from(declared.fixed_bits / 8));
-        if declared.variable_field.is_some() {
-            let variable = e.variable_bits(*header);
-            let variable = bits::shift_right(&mut e.b, variable, 3);
-            bytes = e.b.ins().iadd(bytes, variable);
-        }
+        let bytes = e.header_bytes(*header);
         let is_valid = e.valid(*header);
         let is_valid = e.b.ins().uextend(types::I64, is_valid);
         let bytes = e.b.ins().imul(bytes, is_valid);
@@ -58,17 +52,7 @@ pub(crate) fn len(e: &mut Emit<'_, '_, '_>) -> Value {
 /// Writes a header if it is valid; gives where the next one goes.
 fn header_at(e: &mut Emit<'_, '_, '_>, header: HeaderId, out: Value) -> Value {
     let is_valid = e.valid(header);
-    let (write, next) = (e.b.create_block(), e.b.create_block());
-    let end = e.b.append_block_param(next, types::I64);
-    let unchanged = [BlockArg::Value(out)];
-    e.b.ins()
-        .brif(is_valid, write, &[] as &[BlockArg], next, &unchanged);
-    e.begin_inner(write);
-    let after = fields(e, header, out);
-    e.b.ins().jump(next, &[BlockArg::Value(after)]);
-    // What was read of the fields is not known on the other way.
-    e.begin(next);
-    end
+    e.where_true(is_valid, out, |e| fields(e, header, out))
 }
 
 fn fields(e: &mut Emit<'_, '_, '_>, header: HeaderId, out: Value) -> Value {
@@ -76,9 +60,8 @@ fn fields(e: &mut Emit<'_, '_, '_>, header: HeaderId, out: Value) -> Value {
     let declared = &ir.headers[header.index()];
     let area = e.layout().header(header);
     if area.len() > (UNROLLED_WORDS_MAX * 8) as usize || declared.variable_field.is_some() {
-        let (pass, vector) = (e.pass, e.vector);
         let number = e.constant32(header.0);
-        let written = e.call_outside("write_header", &[pass, vector, number, out]);
+        let written = e.call_outside("write_header", &[e.pass, e.vector, number, out]);
         return match written {
             Some(bytes) => e.b.ins().iadd(out, bytes),
             None => out,
@@ -139,8 +122,7 @@ fn put_word(
     let offset = number * 8;
     match joined {
         None if kept != 0 => {
-            let vector = e.vector;
-            let word = e.load(types::I64, Region::Vector, vector, copy + offset);
+            let word = e.load_vector(types::I64, copy + offset);
             bits::store_word(&mut e.b, out, offset, word);
         }
         None => {}

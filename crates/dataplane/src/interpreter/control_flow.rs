@@ -13,8 +13,8 @@ use crate::{
     program::{
         ActionInfo, ParamInfo, Program, TableInfo,
         ir::{
-            AnyStack, BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode,
-            Node, NodeId, PayloadExternId, Place, Primitive,
+            BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode, Node,
+            NodeId, PayloadExternId, Place, Primitive,
         },
     },
     trace::{self, TraceKind, TraceValue, Tracer},
@@ -79,10 +79,6 @@ impl Pass<'_> {
         match place {
             Place::Field(field) => Some(*field),
             Place::Access { header, offset } => scope.field_of(scope.header(header), *offset),
-            Place::LastField { stack, offset } => {
-                let stack = AnyStack::Headers(*stack);
-                scope.field_of(scope.last_header(stack, None), *offset)
-            }
             Place::RegisterCell { .. } => None,
         }
     }
@@ -169,9 +165,6 @@ impl Pass<'_> {
                 }
             }
             Primitive::AssignStack { to, from } => self.phv.assign_stack(self.ir, *to, *from),
-            Primitive::AssignUnionStack { to, from } => {
-                self.phv.assign_union_stack(self.ir, *to, *from);
-            }
             Primitive::AddHeader(header) => self.set_validity(header, true),
             Primitive::RemoveHeader(header) => self.set_validity(header, false),
             Primitive::Push(stack, count) | Primitive::Pop(stack, count) => {
@@ -186,12 +179,7 @@ impl Pass<'_> {
                 }
             }
             Primitive::Exit => self.exited = true,
-            Primitive::Assert(condition) => {
-                return self.check(condition, DropReason::AssertionFailed);
-            }
-            Primitive::Assume(condition) => {
-                return self.check(condition, DropReason::AssumptionFailed);
-            }
+            Primitive::Check(condition, reason) => return self.check(condition, *reason),
             other => self.extern_call(other),
         }
         Flow::Next

@@ -26,6 +26,7 @@ use crate::{
     compile::{Emit, Native, range::Range},
     context::PassContext,
     fallback::Interpretable,
+    graph::topological,
 };
 
 /// The function that is being written.
@@ -120,32 +121,9 @@ fn next_states(state: &State) -> impl Iterator<Item = StateId> {
 /// Whether more states than [`limits::PARSER_STEPS_MAX`] can be entered: only where some state
 /// leads back to itself.
 pub(super) fn has_cycle(parser: &Parser) -> bool {
-    // 0: not seen, 1: on the way, 2: done.
-    let mut marks = vec![0_u8; parser.states.len()];
-    let mut stack: Vec<(StateId, bool)> = parser
-        .start
-        .map(|start| (start, false))
-        .into_iter()
-        .collect();
-    while let Some((id, is_done)) = stack.pop() {
-        if is_done {
-            marks[id.index()] = 2;
-            continue;
-        }
-        match marks[id.index()] {
-            1 | 2 => continue,
-            _ => marks[id.index()] = 1,
-        }
-        stack.push((id, true));
-        for next in next_states(&parser.states[id.index()]) {
-            match marks[next.index()] {
-                0 => stack.push((next, false)),
-                1 => return true,
-                _ => {}
-            }
-        }
-    }
-    parser.states.len() > limits::PARSER_STEPS_MAX as usize
+    let next = |id: StateId| next_states(&parser.states[id.index()]).collect();
+    let order = topological(parser.start, next);
+    order.is_none() || parser.states.len() > limits::PARSER_STEPS_MAX as usize
 }
 
 impl Writer<'_, '_, '_, '_> {
@@ -216,7 +194,7 @@ impl Writer<'_, '_, '_, '_> {
         let in_front = self.e.b.use_var(self.front_len);
         let code = IntCC::UnsignedGreaterThan;
         let is_beyond = self.e.b.ins().icmp(code, end, in_front);
-        let (pull, next) = (self.e.b.create_block(), self.e.b.create_block());
+        let [pull, next] = self.e.blocks();
         self.e.b.set_cold_block(pull);
         self.e.branch(is_beyond, pull, next);
         self.e.begin_inner(pull);
@@ -362,9 +340,8 @@ impl Writer<'_, '_, '_, '_> {
     /// Leaves an operation to the interpreter.
     fn interpret(&mut self, op: &ParserOp, reason: String) {
         let number = self.e.leave(Interpretable::Operation(op.clone()), reason);
-        let (pass, vector, at) = (self.e.pass, self.e.vector, self.taken());
-        let arguments = [pass, vector, number, at];
-        let result = self.e.call("interpret_operation", &arguments);
-        self.continue_at(result.expect("it gives a value"));
+        let at = self.taken();
+        let result = self.e.ask("interpret_operation", &[number, at]);
+        self.continue_at(result);
     }
 }

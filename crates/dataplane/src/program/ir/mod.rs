@@ -254,9 +254,19 @@ impl Ir {
     }
 
     /// A header of a stack; none beyond its end.
-    pub(crate) fn element(&self, stack: StackId, index: usize) -> Option<HeaderId> {
-        let elements = &self.stacks[stack.index()].elements;
-        elements.get(index).copied()
+    pub fn element(&self, stack: AnyStack, member: u32, index: usize) -> Option<HeaderId> {
+        match stack {
+            AnyStack::Headers(stack) => self.stacks[stack.index()].elements.get(index).copied(),
+            AnyStack::Unions(stack) => Some(self.member(self.union_element(stack, index)?, member)),
+        }
+    }
+
+    /// Elements of a stack.
+    pub fn stack_size(&self, stack: AnyStack) -> usize {
+        match stack {
+            AnyStack::Headers(stack) => self.stacks[stack.index()].elements.len(),
+            AnyStack::Unions(stack) => self.union_stacks[stack.index()].elements.len(),
+        }
     }
 
     /// A union of a stack; none beyond its end.
@@ -268,6 +278,24 @@ impl Ir {
     /// A member of a union.
     pub(crate) fn member(&self, union: UnionId, offset: u32) -> HeaderId {
         self.unions[union.index()].members[offset as usize]
+    }
+
+    /// A header of the type that an expression gives.
+    pub(crate) fn example_of(&self, header: &HeaderExpr) -> HeaderId {
+        match header {
+            HeaderExpr::Header(id) => *id,
+            HeaderExpr::Element { stack, .. } => self.stacks[stack.index()].elements[0],
+            HeaderExpr::Member { union, offset } => self.members_of(union)[*offset as usize],
+        }
+    }
+
+    /// The members of a union of the type that an expression gives.
+    pub(crate) fn members_of(&self, union: &UnionExpr) -> &[HeaderId] {
+        let example = match union {
+            UnionExpr::Union(id) => *id,
+            UnionExpr::Element { stack, .. } => self.union_stacks[stack.index()].elements[0],
+        };
+        &self.unions[example.index()].members
     }
 
     /// The direct meter of a table.
