@@ -17,8 +17,10 @@ pub mod trace;
 mod traffic_manager;
 mod v1model;
 
+pub use externs::meter::MeterSnapshot;
 pub use externs::payload::{PayloadBatch, PayloadCopy, PayloadExtern};
 pub use interpreter::parts as interpret;
+pub use match_action::{EntrySnapshot, ProfileSnapshot};
 pub use model::{
     ActionCall, ActionId, ActionProfileId, CloneSession, ControlError, ControlErrorKind, CounterId,
     CounterValue, CrcParameters, Digest, DropReason, EntryHandle, GeneratorChange, GeneratorConfig,
@@ -34,7 +36,6 @@ pub use program::{
     ActionInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo, PayloadSignature, Program,
     TableInfo, ir::SourceLine,
 };
-pub use switch::control::snapshots::{EntrySnapshot, MeterSnapshot, ProfileSnapshot};
 pub use switch::{DrainToken, Switch};
 pub use trace::{
     Bmv2Line, Bmv2Renderer, Severity, TraceEvent, TraceKind, TraceRenderer, TraceSink,

@@ -154,6 +154,10 @@ impl Meter {
     }
 }
 
+/// Cells of a meter array as they were, from one on.
+#[derive(Debug, Clone)]
+pub struct MeterSnapshot(pub(crate) MeterId, pub(crate) u64, pub(crate) Vec<Meter>);
+
 /// The meter arrays of a program.
 #[derive(Debug)]
 pub(crate) struct Meters {

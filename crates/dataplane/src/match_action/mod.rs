@@ -17,10 +17,23 @@ pub(crate) use table::{Slot, SlotSnapshot, Table, TableView, no_entry};
 use crate::{
     ActionProfileId, CounterValue, Nanos, TableId,
     model::PortSet,
-    program::{Program, TableInfo},
+    program::{Program, TableInfo, ir::Matcher},
     trace::{self, TraceValue},
     value::Int,
 };
+
+/// A table entry as it was, or that there was none.
+#[derive(Debug, Clone)]
+pub struct EntrySnapshot {
+    pub(crate) table: TableId,
+    pub(crate) key: Vec<Matcher>,
+    pub(crate) priority: i32,
+    pub(crate) was: Option<SlotSnapshot>,
+}
+
+/// Members and groups of an action profile as they were.
+#[derive(Debug, Clone)]
+pub struct ProfileSnapshot(pub(crate) ActionProfileId, pub(crate) Profile);
 
 /// Every table of a program.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! The door: frames and control calls in, frames, packet-ins and digests out.
 
-pub(crate) mod control;
+mod control;
 mod generator;
 mod offload;
 

@@ -5,7 +5,7 @@ mod generators;
 mod meters;
 mod ports;
 mod profiles;
-pub(crate) mod snapshots;
+mod snapshots;
 mod tables;
 mod traffic;
 mod value_sets;

@@ -7,28 +7,11 @@ use std::ops::Range;
 use crate::{
     ActionProfileId, Controlled, MatchField, MeterId, TableId,
     engine::{Change, TableChange},
-    externs::meter::Meter,
-    match_action::{EntryIndex, Profile, SlotSnapshot},
+    externs::meter::MeterSnapshot,
+    match_action::{EntryIndex, EntrySnapshot, ProfileSnapshot, SlotSnapshot},
     program::ir::Matcher,
     switch::Switch,
 };
-
-/// A table entry as it was, or that there was none.
-#[derive(Debug, Clone)]
-pub struct EntrySnapshot {
-    table: TableId,
-    key: Vec<Matcher>,
-    priority: i32,
-    was: Option<SlotSnapshot>,
-}
-
-/// Members and groups as they were.
-#[derive(Debug, Clone)]
-pub struct ProfileSnapshot(ActionProfileId, Profile);
-
-/// Cells of a meter as they were.
-#[derive(Debug, Clone)]
-pub struct MeterSnapshot(MeterId, u64, Vec<Meter>);
 
 impl Switch {
     /// The entry of a key, with its counter, its meter and its place among others.
