@@ -14,7 +14,7 @@ TESTS = ("crates/p4runtime-server", "crates/switch/tests", "tests/finsy")
 
 def check(root: Path) -> subprocess.CompletedProcess[str]:
     """Says whether the page below a folder is current."""
-    command = [root / SCRIPT, "--check"]
+    command = [str(root / SCRIPT), "--check"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
