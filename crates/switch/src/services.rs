@@ -158,12 +158,9 @@ impl Services {
             tokio::net::TcpListener::from_std(listener)
                 .map_err(|source| SwitchError::Listen { address, source })?
         };
-        warn_beyond_loopback(
-            "grpc_beyond_loopback",
-            "P4Runtime",
-            address,
-            "--grpc 127.0.0.1:9559",
-        );
+        if let Some(said) = beyond_loopback("P4Runtime", address, "--grpc 127.0.0.1:9559") {
+            tracing::warn!(event = "grpc_beyond_loopback", %address, "{said}");
+        }
         let (shutdown, is_shut_down) = oneshot::channel();
         let (server, handle) = (self.server.clone(), self.handle.clone());
         let shut_down = async {
@@ -224,12 +221,9 @@ impl Services {
             tokio::net::TcpListener::from_std(listener)
                 .map_err(|source| SwitchError::ListenForThrift { address, source })?
         };
-        warn_beyond_loopback(
-            "thrift_beyond_loopback",
-            "Thrift",
-            address,
-            "--thrift-addr 127.0.0.1",
-        );
+        if let Some(said) = beyond_loopback("Thrift", address, "--thrift-addr 127.0.0.1") {
+            tracing::warn!(event = "thrift_beyond_loopback", %address, "{said}");
+        }
         let config = thrift_server::ServerConfig {
             device_id: options.device_id,
             port: address.port(),
@@ -354,14 +348,11 @@ fn listen_for_thrift(address: SocketAddr) -> Result<(TcpListener, SocketAddr), S
     bind(address).map_err(|source| SwitchError::ListenForThrift { address, source })
 }
 
-fn warn_beyond_loopback(event: &str, service: &str, address: SocketAddr, instead: &str) {
-    if !address.ip().is_loopback() {
-        tracing::warn!(
-            event,
-            %address,
-            "{service} is served on {address} without password or encryption: whoever reaches it rules the switch; {instead} and a tunnel (ssh -L) keep others out"
-        );
-    }
+/// What is said of an address that others than this machine reach.
+fn beyond_loopback(service: &str, address: SocketAddr, instead: &str) -> Option<String> {
+    (!address.ip().is_loopback()).then(|| format!(
+        "{service} is served on {address} without password or encryption: whoever reaches it rules the switch; {instead} and a tunnel (ssh -L) keep others out"
+    ))
 }
 
 /// Whether this process was started with SIGHUP ignored, as the kernel's mask in `/proc` says (proc(5)).

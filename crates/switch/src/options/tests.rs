@@ -208,14 +208,6 @@ fn options_that_contradict_each_other_are_refused() {
             &["-i", "1@a", "--metrics", "nope"],
             "expected IP-ADDRESS:PORT, for example 127.0.0.1:9090",
         ),
-        (
-            &["-i", "1@a", "--thrift-addr", "::1"],
-            "--thrift-port <PORT>",
-        ),
-        (
-            &["-i", "1@a", "--thrift-port", "9090", "--thrift-addr", "x"],
-            "invalid IP address",
-        ),
         (&["-i", "1@a", "--workers", "0"], "0 is not in 1..=64"),
         (
             &["-i", "1@pcap:x", "--workers", "2"],
@@ -249,4 +241,23 @@ fn p4runtime_is_served_unless_there_are_only_captures() {
     assert_eq!(served(&["-i", "1@a", "--grpc", "off"]), None);
     let explicit = served(&["-i", "1@pcap:x", "--grpc", "[::1]:0"]);
     assert_eq!(explicit, "[::1]:0".parse().ok());
+}
+
+#[test]
+fn thrift_is_served_on_loopback_where_a_port_is_given() {
+    let options = parse(&["-i", "1@a"]).unwrap();
+    assert_eq!(options.thrift_address(), None);
+    let options = parse(&["-i", "1@a", "--thrift-port", "9090"]).unwrap();
+    let expected = SocketAddr::from(([127, 0, 0, 1], 9090));
+    assert_eq!(options.thrift_address(), Some(expected));
+    for (arguments, reason) in [
+        (&["--thrift-addr", "::1"][..], "--thrift-port <PORT>"),
+        (
+            &["--thrift-port", "9090", "--thrift-addr", "x"],
+            "invalid IP address",
+        ),
+    ] {
+        let error = parse(&[&["-i", "1@a"], arguments].concat()).expect_err(reason);
+        assert!(error.contains(reason), "{arguments:?}: {error}");
+    }
 }
