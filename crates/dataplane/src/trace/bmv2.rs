@@ -99,10 +99,7 @@ impl Bmv2Renderer {
         let mut line = Lines {
             lines: &mut self.lines,
             packet: &packet,
-            source: event
-                .source
-                .as_ref()
-                .map_or_else(String::new, |at| format!("{}({}) ", at.file, at.line)),
+            source: place_of(event),
         };
         match &event.kind {
             TraceKind::Arrive { port, .. } => {
@@ -177,6 +174,12 @@ impl Bmv2Renderer {
     }
 }
 
+/// The place in the source, with a blank behind it; empty where none is known.
+fn place_of(event: &TraceEvent) -> String {
+    let source = event.source.as_ref();
+    source.map_or_else(String::new, |at| format!("{}({}) ", at.file, at.line))
+}
+
 /// Whether what happens is behind the part that ran.
 fn ends_stage(kind: &TraceKind) -> bool {
     matches!(
@@ -208,7 +211,7 @@ fn stage_name(stage: Stage) -> &'static str {
 struct Lines<'a> {
     lines: &'a mut Vec<Bmv2Line>,
     packet: &'a str,
-    /// The place in the source, with a blank behind it; empty where none is known.
+    /// As [`place_of`] gives it.
     source: String,
 }
 
