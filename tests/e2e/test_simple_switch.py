@@ -299,6 +299,7 @@ def test_a_mistake_ends_the_switch_with_one_clear_line(
 ) -> None:
     command = "simple_switch_grpc --thrif-port 9090 --no-p4"
     child = network.switch.start(shell(bin_folder, logs, command), logs / "s1.log")
+    child.close_stdin()
     assert child.wait(READY_TIMEOUT_S) == 1
     expected = (
         "simple_switch_grpc: error: unknown option --thrif-port; "
