@@ -342,6 +342,11 @@ impl Request {
             let notice = "--pcap: with --use-files every frame is in a file anyhow";
             self.notices.push(notice.to_owned());
         }
+        if self.seen.contains(&"thrift-port") && !serves_thrift() {
+            let notice =
+                "--thrift-port: nothing answers there, since this build has no Thrift services";
+            self.notices.push(notice.to_owned());
+        }
         self.rest.has_cpu_port = self.cpu_port.is_some();
         let words = self.words()?;
         let options = Options::try_parse_from(&words);
