@@ -197,20 +197,6 @@ impl<'p> Usage<'p> {
             | Expr::LastStackIndex(_)
             | Expr::StackSize(_) => {}
             Expr::Field(field) => self.read(*field),
-            Expr::LastField { stack, offset } => {
-                for header in instances::elements(self.ir, AnyStack::Headers(*stack), 0) {
-                    self.read(self.field_at(header, *offset));
-                }
-            }
-            Expr::UnionLastField {
-                stack,
-                member,
-                offset,
-            } => {
-                for header in instances::elements(self.ir, AnyStack::Unions(*stack), *member) {
-                    self.read(self.field_at(header, *offset));
-                }
-            }
             Expr::Access { header, offset } => {
                 for header in self.headers(header) {
                     self.read(self.field_at(header, *offset));
@@ -275,12 +261,6 @@ impl<'p> Usage<'p> {
             Place::Field(field) => self.of[field.index()].writes += 1,
             Place::Access { header, offset } => {
                 for header in self.headers(header) {
-                    let field = self.field_at(header, *offset);
-                    self.of[field.index()].writes += 1;
-                }
-            }
-            Place::LastField { stack, offset } => {
-                for header in instances::elements(self.ir, AnyStack::Headers(*stack), 0) {
                     let field = self.field_at(header, *offset);
                     self.of[field.index()].writes += 1;
                 }

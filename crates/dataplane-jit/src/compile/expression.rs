@@ -4,7 +4,7 @@
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::RegisterId;
-use dataplane::engine::ir::{AnyStack, Expr, HeaderExpr, HeaderId, Int, UnionExpr};
+use dataplane::engine::ir::{Expr, HeaderExpr, HeaderId, Int, UnionExpr};
 
 use super::{Emit, Native, Region, range::Range};
 use crate::{context::PassContext, instances};
@@ -83,14 +83,6 @@ impl Emit<'_, '_, '_> {
                 self.word_of_truth(valid, n)
             }
             Expr::Param(index) => self.param(*index, n),
-            Expr::LastField { stack, offset } => {
-                self.last_field(AnyStack::Headers(*stack), 0, *offset, n)?
-            }
-            Expr::UnionLastField {
-                stack,
-                member,
-                offset,
-            } => self.last_field(AnyStack::Unions(*stack), *member, *offset, n)?,
             Expr::Access { header, offset } => {
                 let found = self.find(header)?;
                 self.field_at(&found, *offset, n)?
@@ -164,13 +156,6 @@ impl Emit<'_, '_, '_> {
             .map(|word| self.load(types::I64, Region::Entry, args, 8 * word))
             .collect();
         self.extend(words, false, n)
-    }
-
-    fn last_field(&mut self, stack: AnyStack, member: u32, offset: u32, n: usize) -> Native<Words> {
-        let candidates = instances::elements(self.ir(), stack, member);
-        let next = self.next_index(stack);
-        let last = self.b.ins().iadd_imm_s(next, -1);
-        self.field_at(&Found::Among(candidates, last), offset, n)
     }
 
     /// Which header an expression gives.

@@ -8,7 +8,7 @@ use dataplane::{
     DropReason,
     engine::{
         PayloadCall,
-        ir::{AnyStack, BoolExpr, Expr, FieldId, HeaderId, Int, Place, Primitive},
+        ir::{BoolExpr, Expr, FieldId, HeaderId, Int, Place, Primitive},
     },
     limits,
 };
@@ -294,10 +294,6 @@ impl Emit<'_, '_, '_> {
                 self.find(header)?;
                 self.fields_of(&instances::headers(self.ir(), header), *offset)
             }
-            Place::LastField { stack, offset } => {
-                let stack = AnyStack::Headers(*stack);
-                self.fields_of(&instances::elements(self.ir(), stack, 0), *offset)
-            }
             Place::RegisterCell { .. } => return Err("a register as a destination".into()),
         };
         for field in fields {
@@ -341,16 +337,10 @@ impl Emit<'_, '_, '_> {
     }
 
     fn place_words(&mut self, place: &Place) -> usize {
-        let ir = self.ir();
-        let (headers, offset) = match place {
-            Place::Access { header, offset } => (instances::headers(ir, header), *offset),
-            Place::LastField { stack, offset } => (
-                instances::elements(ir, AnyStack::Headers(*stack), 0),
-                *offset,
-            ),
-            _ => return 1,
+        let Place::Access { header, offset } = place else {
+            return 1;
         };
-        let fields = self.fields_of(&headers, offset);
+        let fields = self.fields_of(&instances::headers(self.ir(), header), *offset);
         let words = fields.iter().map(|field| self.layout().field(*field).words);
         words.max().unwrap_or(1) as usize
     }
@@ -363,13 +353,6 @@ impl Emit<'_, '_, '_> {
                 return Ok(());
             }
             Place::Access { header, offset } => (self.find(header)?, *offset),
-            Place::LastField { stack, offset } => {
-                let stack = AnyStack::Headers(*stack);
-                let candidates = instances::elements(self.ir(), stack, 0);
-                let next = self.next_index(stack);
-                let last = self.b.ins().iadd_imm_s(next, -1);
-                (Found::Among(candidates, last), *offset)
-            }
             Place::RegisterCell { .. } => return Err("a register as a destination".into()),
         };
         let ir = self.ir();

@@ -7,7 +7,7 @@
 use dashu_int::ops::BitTest;
 use dataplane::{
     ActionInfo,
-    engine::ir::{AnyStack, Arithmetic, Expr, FieldId, HeaderId, Int, Ir},
+    engine::ir::{Arithmetic, Expr, FieldId, HeaderId, Int, Ir},
     limits,
 };
 
@@ -145,18 +145,6 @@ impl Names<'_> {
             Expr::Param(index) => {
                 let param = self.action.and_then(|action| action.params.get(*index));
                 Range::field(param.map_or(0, |param| param.width_bits), false)
-            }
-            Expr::LastField { stack, offset } => {
-                let headers = instances::elements(self.ir, AnyStack::Headers(*stack), 0);
-                self.field_of(&headers, *offset)
-            }
-            Expr::UnionLastField {
-                stack,
-                member,
-                offset,
-            } => {
-                let headers = instances::elements(self.ir, AnyStack::Unions(*stack), *member);
-                self.field_of(&headers, *offset)
             }
             Expr::Access { header, offset } => {
                 self.field_of(&instances::headers(self.ir, header), *offset)

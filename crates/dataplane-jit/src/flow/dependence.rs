@@ -152,13 +152,6 @@ impl<'p> Values<'p> {
             Expr::Field(field) => self.variable(Variable::Field(*field)),
             Expr::ValidBit(header) => self.valid(*header),
             Expr::Param(_) => args.clone(),
-            Expr::Access { header, offset } => match &**header {
-                HeaderExpr::Header(id) => {
-                    let field = self.ir.headers[id.index()].field_at(*offset);
-                    self.variable(Variable::Field(field))
-                }
-                HeaderExpr::Element { .. } | HeaderExpr::Member { .. } => Inputs::anything(),
-            },
             Expr::Arithmetic(_, left, right) => {
                 self.number(left, args).and(&self.number(right, args))
             }
@@ -168,8 +161,7 @@ impl<'p> Values<'p> {
                 chosen.and(&self.truth(condition, args))
             }
             Expr::FromBool(condition) => self.truth(condition, args),
-            Expr::LastField { .. }
-            | Expr::UnionLastField { .. }
+            Expr::Access { .. }
             | Expr::Register { .. }
             | Expr::LastStackIndex(_)
             | Expr::StackSize(_) => Inputs::anything(),
@@ -251,20 +243,8 @@ impl<'p> Values<'p> {
         let ir = self.ir;
         match to {
             Place::Field(field) => self.write(Variable::Field(*field), value, surely),
-            Place::Access {
-                header: HeaderExpr::Header(header),
-                offset,
-            } => {
-                let field = ir.headers[header.index()].field_at(*offset);
-                self.write(Variable::Field(field), value, surely);
-            }
             Place::Access { header, offset } => {
                 for header in instances::headers(ir, header) {
-                    self.lose(ir.headers[header.index()].field_at(*offset));
-                }
-            }
-            Place::LastField { stack, offset } => {
-                for header in instances::elements(ir, AnyStack::Headers(*stack), 0) {
                     self.lose(ir.headers[header.index()].field_at(*offset));
                 }
             }

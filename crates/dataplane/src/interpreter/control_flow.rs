@@ -13,8 +13,8 @@ use crate::{
     program::{
         ActionInfo, ParamInfo, Program, TableInfo,
         ir::{
-            AnyStack, BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode,
-            Node, NodeId, PayloadExternId, Place, Primitive,
+            BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode, Node,
+            NodeId, PayloadExternId, Place, Primitive,
         },
     },
     trace::{self, TraceKind, TraceValue, Tracer},
@@ -79,10 +79,6 @@ impl Pass<'_> {
         match place {
             Place::Field(field) => Some(*field),
             Place::Access { header, offset } => scope.field_of(scope.header(header), *offset),
-            Place::LastField { stack, offset } => {
-                let stack = AnyStack::Headers(*stack);
-                scope.field_of(scope.last_header(stack, None), *offset)
-            }
             Place::RegisterCell { .. } => None,
         }
     }

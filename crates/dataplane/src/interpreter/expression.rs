@@ -10,8 +10,8 @@ use crate::{
     externs::register::Registers,
     limits,
     program::ir::{
-        AnyStack, Arithmetic, BoolExpr, Comparison, Expr, FieldId, HeaderExpr, HeaderId, Ir,
-        KeySource, UnionExpr, UnionId,
+        Arithmetic, BoolExpr, Comparison, Expr, FieldId, HeaderExpr, HeaderId, Ir, KeySource,
+        UnionExpr, UnionId,
     },
     value::{self, Int},
 };
@@ -47,17 +47,6 @@ impl Scope<'_> {
             Expr::Field(field) => self.phv.get(*field).clone(),
             Expr::ValidBit(header) => Int::from(u8::from(self.phv.is_valid(*header))),
             Expr::Param(index) => self.args[*index].clone(),
-            Expr::LastField { stack, offset } => {
-                self.field_at(self.last_header(AnyStack::Headers(*stack), None), *offset)
-            }
-            Expr::UnionLastField {
-                stack,
-                member,
-                offset,
-            } => self.field_at(
-                self.last_header(AnyStack::Unions(*stack), Some(*member)),
-                *offset,
-            ),
             Expr::Access { header, offset } => self.field_at(self.header(header), *offset),
             Expr::Register { register, index } => {
                 let index = value::as_usize(&self.number(index));
@@ -129,18 +118,6 @@ impl Scope<'_> {
             UnionExpr::Element { stack, index } => {
                 let index = value::as_usize(&self.number(index))?;
                 self.ir.union_element(*stack, index)
-            }
-        }
-    }
-
-    /// The header that was last extracted into a stack.
-    pub(crate) fn last_header(&self, stack: AnyStack, member: Option<u32>) -> Option<HeaderId> {
-        let last = self.phv.next_index(stack).checked_sub(1)?;
-        match stack {
-            AnyStack::Headers(stack) => self.ir.element(stack, last),
-            AnyStack::Unions(stack) => {
-                let union = self.ir.union_element(stack, last)?;
-                Some(self.ir.member(union, member?))
             }
         }
     }

@@ -62,22 +62,6 @@ pub enum Expr {
     ValidBit(HeaderId),
     /// A parameter of the action.
     Param(usize),
-    /// A field of the last element of a stack.
-    LastField {
-        /// The stack.
-        stack: StackId,
-        /// The field's position in the header.
-        offset: u32,
-    },
-    /// A field of a member of the last element of a union stack.
-    UnionLastField {
-        /// The stack.
-        stack: UnionStackId,
-        /// The member's position in the union.
-        member: u32,
-        /// The field's position in the header.
-        offset: u32,
-    },
     /// A field of a header that is found at run time.
     Access {
         /// The header; none beyond the end of a stack, which reads as zero.
@@ -203,13 +187,6 @@ pub enum Place {
         /// The header.
         header: HeaderExpr,
         /// The field's position in it.
-        offset: u32,
-    },
-    /// A field of the last element of a stack.
-    LastField {
-        /// The stack.
-        stack: StackId,
-        /// The field's position in the header.
         offset: u32,
     },
     /// A cell of a register.

@@ -270,6 +270,24 @@ impl Ir {
         self.unions[union.index()].members[offset as usize]
     }
 
+    /// A header of the type that an expression gives.
+    pub(crate) fn example_of(&self, header: &HeaderExpr) -> HeaderId {
+        match header {
+            HeaderExpr::Header(id) => *id,
+            HeaderExpr::Element { stack, .. } => self.stacks[stack.index()].elements[0],
+            HeaderExpr::Member { union, offset } => self.members_of(union)[*offset as usize],
+        }
+    }
+
+    /// The members of a union of the type that an expression gives.
+    pub(crate) fn members_of(&self, union: &UnionExpr) -> &[HeaderId] {
+        let example = match union {
+            UnionExpr::Union(id) => *id,
+            UnionExpr::Element { stack, .. } => self.union_stacks[stack.index()].elements[0],
+        };
+        &self.unions[example.index()].members
+    }
+
     /// The direct meter of a table.
     pub fn direct_meter(&self, table: TableId) -> Option<&DirectMeter> {
         self.table_nodes.get(table.index())?.meter.as_ref()

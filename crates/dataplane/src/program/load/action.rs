@@ -186,7 +186,9 @@ impl Call<'_, '_> {
             "assign_union" => {
                 let to = self.at.union_expr(self.param(0)?)?;
                 let from = self.at.union_expr(self.param(1)?)?;
-                if self.at.members_of(&to).len() != self.at.members_of(&from).len() {
+                if self.at.loader.ir.members_of(&to).len()
+                    != self.at.loader.ir.members_of(&from).len()
+                {
                     return self.at.fail("the header unions have different types");
                 }
                 Primitive::AssignUnion { to, from }
@@ -225,7 +227,7 @@ impl Call<'_, '_> {
 
     fn same_type(&self, to: &HeaderExpr, from: &HeaderExpr) -> Load {
         let headers = &self.at.loader.ir.headers;
-        let of = |header| &headers[self.at.example_of(header).index()];
+        let of = |header| &headers[self.at.loader.ir.example_of(header).index()];
         let (to, from) = (of(to), of(from));
         if to.type_index == from.type_index {
             return Ok(());

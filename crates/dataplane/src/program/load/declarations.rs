@@ -196,22 +196,12 @@ impl<'a> Loader<'a> {
     pub(super) fn bits_of(&self, expr: &Expr) -> Option<u32> {
         let ir = &self.ir;
         let field_bits = |field: FieldId| ir.fields[field.index()].bits;
-        let bits_at =
-            |header: HeaderId, offset: u32| field_bits(ir.headers[header.index()].field_at(offset));
         Some(match expr {
             Expr::Field(field) => field_bits(*field),
             Expr::ValidBit(_) => 1,
-            Expr::LastField { stack, offset } => {
-                bits_at(ir.stacks[stack.index()].elements[0], *offset)
-            }
-            Expr::UnionLastField {
-                stack,
-                member,
-                offset,
-            } => {
-                let union = ir.union_stacks[stack.index()].elements[0];
-                let header = ir.unions[union.index()].members[*member as usize];
-                bits_at(header, *offset)
+            Expr::Access { header, offset } => {
+                let example = ir.example_of(header);
+                field_bits(ir.headers[example.index()].field_at(*offset))
             }
             Expr::Register { register, .. } => ir.registers[register.index()].bits,
             _ => return None,

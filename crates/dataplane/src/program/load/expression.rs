@@ -66,7 +66,6 @@ impl At<'_, '_> {
                 header: *header,
                 offset,
             }),
-            Expr::LastField { stack, offset } => Ok(Place::LastField { stack, offset }),
             Expr::Register { register, index } => Ok(Place::RegisterCell {
                 register,
                 index: *index,
@@ -101,7 +100,13 @@ impl At<'_, '_> {
                 let id = self.header_stack(stack)?;
                 let element = self.loader.ir.stacks[id.index()].elements[0];
                 let offset = self.field_offset(element, field)?;
-                number(Expr::LastField { stack: id, offset })
+                number(Expr::Access {
+                    header: Box::new(HeaderExpr::Element {
+                        stack: id,
+                        index: Box::new(Expr::LastStackIndex(AnyStack::Headers(id))),
+                    }),
+                    offset,
+                })
             }
             Value::UnionStackField((stack, member, field)) => {
                 number(self.union_stack_field(stack, member, field)?)
@@ -166,10 +171,14 @@ impl At<'_, '_> {
         let union = self.loader.ir.union_stacks[stack.index()].elements[0];
         let member = self.member_offset(union, member)?;
         let header = self.loader.ir.unions[union.index()].members[member as usize];
-        Ok(Expr::UnionLastField {
+        let union = UnionExpr::Element {
             stack,
-            member,
-            offset: self.field_offset(header, field)?,
+            index: Box::new(Expr::LastStackIndex(AnyStack::Unions(stack))),
+        };
+        let (offset, field) = (member, self.field_offset(header, field)?);
+        Ok(Expr::Access {
+            header: Box::new(HeaderExpr::Member { union, offset }),
+            offset: field,
         })
     }
 
@@ -263,7 +272,7 @@ impl At<'_, '_> {
     fn access_field(&self, operation: &Operation, depth: usize) -> Load<Typed> {
         let header = self.as_header(self.left(operation, depth)?)?;
         let offset = self.right_index(operation)?;
-        let example = &self.loader.ir.headers[self.example_of(&header).index()];
+        let example = &self.loader.ir.headers[self.loader.ir.example_of(&header).index()];
         let n_fields = example.fields.end - example.fields.start;
         if offset >= n_fields {
             return self.fail(format!("field {offset} of a header with {n_fields} fields"));
@@ -278,30 +287,11 @@ impl At<'_, '_> {
     }
 
     fn check_member(&self, union: &UnionExpr, offset: u32) -> Load {
-        let members = self.members_of(union).len();
+        let members = self.loader.ir.members_of(union).len();
         if offset as usize >= members {
             return self.fail(format!("member {offset} of a union with {members} members"));
         }
         Ok(())
-    }
-
-    /// A header of the type that the expression gives.
-    pub(super) fn example_of(&self, header: &HeaderExpr) -> HeaderId {
-        match header {
-            HeaderExpr::Header(id) => *id,
-            HeaderExpr::Element { stack, .. } => self.loader.ir.stacks[stack.index()].elements[0],
-            HeaderExpr::Member { union, offset } => self.members_of(union)[*offset as usize],
-        }
-    }
-
-    /// The members of a union of the type that the expression gives.
-    pub(super) fn members_of(&self, union: &UnionExpr) -> &[HeaderId] {
-        let ir = &self.loader.ir;
-        let example = match union {
-            UnionExpr::Union(id) => *id,
-            UnionExpr::Element { stack, .. } => ir.union_stacks[stack.index()].elements[0],
-        };
-        &ir.unions[example.index()].members
     }
 
     fn left(&self, operation: &Operation, depth: usize) -> Load<Typed> {
