@@ -338,7 +338,7 @@ fn emit_arrive_headers(
     start_again(e, [old, len, list], |e| {
         e.constant(InstanceType::Recirculated as u64)
     });
-    let (parsed, end) = (e.b.create_block(), e.b.create_block());
+    let [parsed, end] = e.blocks();
     let outcome = e.b.append_block_param(end, types::I64);
     let is_parsed = e.call_inside(reparse, &[old]).expect("it gives a value");
     no_failure(e);
@@ -400,7 +400,7 @@ fn emit_depart(
 ) -> Value {
     start_egress(e, input, instance_type);
     e.call_inside(parts.egress, &[]);
-    let (write, end) = (e.b.create_block(), e.b.create_block());
+    let [write, end] = e.blocks();
     let written = e.b.append_block_param(end, types::I64);
     let not_written = e.constant(NOT_WRITTEN);
     let is_written = is_written(e, out);

@@ -235,7 +235,7 @@ impl Emit<'_, '_, '_> {
                 true
             }
             Flow::Check(holds, reason) => {
-                let (go_on, fail) = (self.b.create_block(), self.b.create_block());
+                let [go_on, fail] = self.blocks();
                 self.branch(holds, go_on, fail);
                 self.begin(fail);
                 self.fail(reason, running.end);
@@ -244,7 +244,7 @@ impl Emit<'_, '_, '_> {
             }
             Flow::Jump(target, condition) => {
                 let go_on = condition.map(|condition| {
-                    let (taken, go_on) = (self.b.create_block(), self.b.create_block());
+                    let [taken, go_on] = self.blocks();
                     self.branch(condition, taken, go_on);
                     self.begin(taken);
                     go_on
@@ -273,7 +273,7 @@ impl Emit<'_, '_, '_> {
             .b
             .ins()
             .icmp_imm_u(IntCC::UnsignedGreaterThan, now, most);
-        let (fail, go_on) = (self.b.create_block(), self.b.create_block());
+        let [fail, go_on] = self.blocks();
         self.b.set_cold_block(fail);
         self.branch(over, fail, go_on);
         self.begin(fail);

@@ -33,7 +33,7 @@ impl Emit<'_, '_, '_> {
 
     /// Goes on where the cache sleeps, and counts that; gives the block for where it does not.
     pub(super) fn while_asleep(&mut self, cache: &FlowCache) -> Block {
-        let (asleep, awake) = (self.b.create_block(), self.b.create_block());
+        let [asleep, awake] = self.blocks();
         let address = self.address(&raw const *cache, "flow cache");
         let at = u32::try_from(FlowCache::ASLEEP).expect("an offset in a block of memory");
         let left = self.load(types::I32, Region::State, address, at);

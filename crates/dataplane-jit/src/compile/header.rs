@@ -2,12 +2,12 @@
 
 use std::mem::offset_of;
 
-use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
+use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::engine::ir::{
     AnyStack, Expr, FieldId, HeaderExpr, HeaderId, StackId, UnionExpr, UnionId, UnionStackId,
 };
 
-use super::{Emit, Native, Region, expression::Found, primitive::COPY_WORDS_MAX};
+use super::{Emit, Native, expression::Found, primitive::COPY_WORDS_MAX};
 use crate::{context::PassContext, instances, layout::WORD_BYTES};
 
 /// Elements at most of a stack whose moves are written out.
@@ -63,8 +63,7 @@ impl Emit<'_, '_, '_> {
             .filter(|word| !self.dead.contains(&word.field))
             .collect();
         for offset in self.layout().packed(header).step_by(WORD_BYTES as usize) {
-            let vector = self.vector;
-            self.store(Region::Vector, zero, vector, offset);
+            self.store_vector(zero, offset);
         }
         for (field, word) in self.packed_fields(header) {
             self.know(field, word, zero);
@@ -78,8 +77,7 @@ impl Emit<'_, '_, '_> {
             rest = others;
             let pair = others.first().filter(|next| next.offset == word.offset + 8);
             if let (Some(both), Some(next)) = (both, pair) {
-                let vector = self.vector;
-                self.store(Region::Vector, both, vector, word.offset);
+                self.store_vector(both, word.offset);
                 self.know(word.field, word.word, zero);
                 self.know(next.field, next.word, zero);
                 rest = &others[1..];
@@ -94,7 +92,7 @@ impl Emit<'_, '_, '_> {
     pub(crate) fn blank_late_headers(&mut self) {
         for header in self.layout().late_headers() {
             let valid = self.valid(*header);
-            let (blank, after) = (self.b.create_block(), self.b.create_block());
+            let [blank, after] = self.blocks();
             self.branch(valid, after, blank);
             self.begin_inner(blank);
             let zero = self.constant(0);
@@ -170,7 +168,7 @@ impl Emit<'_, '_, '_> {
 
     pub(super) fn add_header(&mut self, header: HeaderId) -> Native {
         let valid = self.valid(header);
-        let (absent, after) = (self.b.create_block(), self.b.create_block());
+        let [absent, after] = self.blocks();
         self.branch(valid, after, absent);
         self.begin_inner(absent);
         let ir = self.ir();
@@ -216,11 +214,7 @@ impl Emit<'_, '_, '_> {
 
     fn copy_or_invalidate(&mut self, to: HeaderId, from: HeaderId) {
         let valid = self.valid(from);
-        let (copy, none, after): (Block, Block, Block) = (
-            self.b.create_block(),
-            self.b.create_block(),
-            self.b.create_block(),
-        );
+        let [copy, none, after] = self.blocks();
         self.branch(valid, copy, none);
         self.begin_inner(copy);
         self.set_valid(to);
@@ -390,11 +384,10 @@ impl Emit<'_, '_, '_> {
             let bits = self.variable_bits(from);
             self.put_variable_bits(to, bits);
         }
-        let vector = self.vector;
         let (sources, targets) = (self.layout().packed(from), self.layout().packed(to));
         for (source, target) in sources.zip(targets).step_by(WORD_BYTES as usize) {
-            let word = self.load(types::I64, Region::Vector, vector, source);
-            self.store(Region::Vector, word, vector, target);
+            let word = self.load_vector(types::I64, source);
+            self.store_vector(word, target);
         }
         for (field, word) in self.packed_fields(to) {
             self.forget_word(field, word);
@@ -410,8 +403,8 @@ impl Emit<'_, '_, '_> {
                 && !self.knows(from)
                 && !self.knows(next_from)
             {
-                let both = self.load(types::I64X2, Region::Vector, vector, from.offset);
-                self.store(Region::Vector, both, vector, to.offset);
+                let both = self.load_vector(types::I64X2, from.offset);
+                self.store_vector(both, to.offset);
                 self.forget_word(to.field, to.word);
                 self.forget_word(next_to.field, next_to.word);
                 rest = behind;

@@ -357,20 +357,36 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.ins().store(flags, value, base, offset32(offset));
     }
 
+    /// Loads from the packet's block.
+    pub(crate) fn load_vector(&mut self, ty: Type, offset: u32) -> Value {
+        self.load(ty, Region::Vector, self.vector, offset)
+    }
+
+    /// Stores to the packet's block.
+    pub(crate) fn store_vector(&mut self, value: Value, offset: u32) {
+        self.store(Region::Vector, value, self.vector, offset);
+    }
+
+    /// Loads a number of 32 bits of the packet's block, as 64 bits.
+    fn load_number(&mut self, offset: u32) -> Value {
+        let number = self.load_vector(types::I32, offset);
+        self.b.ins().uextend(types::I64, number)
+    }
+
+    /// Stores the lowest 32 bits.
+    fn store_number(&mut self, number: Value, offset: u32) {
+        let number = self.b.ins().ireduce(types::I32, number);
+        self.store_vector(number, offset);
+    }
+
     pub(crate) fn load_context(&mut self, ty: Type, offset: usize) -> Value {
-        let pass = self.pass;
-        self.load(
-            ty,
-            Region::Context,
-            pass,
-            u32::try_from(offset).expect("an offset in a block of memory"),
-        )
+        let offset = u32::try_from(offset).expect("an offset in a block of memory");
+        self.load(ty, Region::Context, self.pass, offset)
     }
 
     pub(crate) fn store_context(&mut self, value: Value, offset: usize) {
-        let pass = self.pass;
         let offset = u32::try_from(offset).expect("an offset in a block of memory");
-        self.store(Region::Context, value, pass, offset);
+        self.store(Region::Context, value, self.pass, offset);
     }
 
     pub(crate) fn constant(&mut self, value: u64) -> Value {
@@ -388,6 +404,11 @@ impl<'p> Emit<'_, '_, 'p> {
 
     pub(crate) fn constant32(&mut self, value: u32) -> Value {
         self.b.ins().iconst(types::I32, i64::from(value))
+    }
+
+    /// New blocks.
+    pub(crate) fn blocks<const N: usize>(&mut self) -> [Block; N] {
+        std::array::from_fn(|_| self.b.create_block())
     }
 
     /// Goes on in a block; what is known of fields is known no more.
@@ -433,6 +454,22 @@ impl<'p> Emit<'_, '_, 'p> {
         result
     }
 
+    /// The same of one that gives a value.
+    pub(crate) fn value_of(&mut self, name: &'static str, args: &[Value]) -> Value {
+        self.call(name, args).expect("it gives a value")
+    }
+
+    /// Calls a function of the runtime with the context, the packet's block and more.
+    pub(crate) fn call_on_block(&mut self, name: &'static str, more: &[Value]) -> Option<Value> {
+        let args = [&[self.pass, self.vector], more].concat();
+        self.call(name, &args)
+    }
+
+    /// The same of one that gives a value.
+    pub(crate) fn ask(&mut self, name: &'static str, more: &[Value]) -> Value {
+        self.call_on_block(name, more).expect("it gives a value")
+    }
+
     /// Calls a function of the runtime that does not write the packet's block.
     pub(crate) fn call_outside(&mut self, name: &'static str, args: &[Value]) -> Option<Value> {
         let function = match self.functions.get(name) {
@@ -475,10 +512,8 @@ impl<'p> Emit<'_, '_, 'p> {
         let value = match slot.packed {
             Some(_) => self.packed_word(slot, word),
             None => {
-                let vector = self.vector;
-                let offset =
-                    slot.offset + 8 * u32::try_from(word).expect("a field has a few words");
-                self.load(types::I64, Region::Vector, vector, offset)
+                let word = u32::try_from(word).expect("a field has a few words");
+                self.load_vector(types::I64, slot.offset + 8 * word)
             }
         };
         self.know(field, word, value);
@@ -491,9 +526,8 @@ impl<'p> Emit<'_, '_, 'p> {
         if slot.packed.is_some() {
             self.put_packed_word(slot, word, value);
         } else {
-            let vector = self.vector;
             let offset = slot.offset + 8 * u32::try_from(word).expect("a field has a few words");
-            self.store(Region::Vector, value, vector, offset);
+            self.store_vector(value, offset);
         }
         self.know(field, word, value);
     }
@@ -512,43 +546,33 @@ impl<'p> Emit<'_, '_, 'p> {
 
     /// Whether a header is valid: 0 or 1 in 8 bits.
     pub(crate) fn valid(&mut self, header: HeaderId) -> Value {
-        let (vector, offset) = (self.vector, self.layout().valid(header));
-        self.load(types::I8, Region::Vector, vector, offset)
+        self.load_vector(types::I8, self.layout().valid(header))
     }
 
     /// Writes a header's validity alone.
     pub(crate) fn put_valid(&mut self, header: HeaderId, valid: bool) {
         let value = self.b.ins().iconst(types::I8, i64::from(valid));
-        let (vector, offset) = (self.vector, self.layout().valid(header));
-        self.store(Region::Vector, value, vector, offset);
+        self.store_vector(value, self.layout().valid(header));
     }
 
     /// The `nextIndex` of a stack, in 64 bits.
     pub(crate) fn next_index(&mut self, stack: AnyStack) -> Value {
-        let (vector, offset) = (self.vector, self.layout().next_index(stack));
-        let next = self.load(types::I32, Region::Vector, vector, offset);
-        self.b.ins().uextend(types::I64, next)
+        self.load_number(self.layout().next_index(stack))
     }
 
     /// Writes the `nextIndex` of a stack from 64 bits.
     pub(crate) fn put_next_index(&mut self, stack: AnyStack, next: Value) {
-        let next = self.b.ins().ireduce(types::I32, next);
-        let (vector, offset) = (self.vector, self.layout().next_index(stack));
-        self.store(Region::Vector, next, vector, offset);
+        self.store_number(next, self.layout().next_index(stack));
     }
 
     /// The width of a header's varbit field, in 64 bits.
     pub(crate) fn variable_bits(&mut self, header: HeaderId) -> Value {
-        let (vector, offset) = (self.vector, self.layout().variable_bits(header));
-        let bits = self.load(types::I32, Region::Vector, vector, offset);
-        self.b.ins().uextend(types::I64, bits)
+        self.load_number(self.layout().variable_bits(header))
     }
 
     /// Writes the width of a header's varbit field from 64 bits.
     pub(crate) fn put_variable_bits(&mut self, header: HeaderId, bits: Value) {
-        let bits = self.b.ins().ireduce(types::I32, bits);
-        let (vector, offset) = (self.vector, self.layout().variable_bits(header));
-        self.store(Region::Vector, bits, vector, offset);
+        self.store_number(bits, self.layout().variable_bits(header));
     }
 
     /// Keeps a construct for the interpreter and gives its number.

@@ -49,10 +49,8 @@ impl Emit<'_, '_, '_> {
             Err(reason) => {
                 let what = Interpretable::Condition(condition.clone());
                 let number = self.leave(what, reason);
-                let (pass, vector) = (self.pass, self.vector);
                 let args = self.args_pointer();
-                let truth = self.call("interpret_condition", &[pass, vector, number, args]);
-                let truth = truth.expect("it gives a value");
+                let truth = self.ask("interpret_condition", &[number, args]);
                 self.b.ins().ireduce(types::I8, truth)
             }
         }
@@ -80,9 +78,8 @@ impl Emit<'_, '_, '_> {
         }
         if let Err(reason) = self.effect(primitive) {
             let number = self.leave(Interpretable::Primitive(primitive.clone()), reason);
-            let (pass, vector) = (self.pass, self.vector);
             let args = self.args_pointer();
-            self.call("interpret_primitive", &[pass, vector, number, args]);
+            self.call_on_block("interpret_primitive", &[number, args]);
         }
         Flow::Next
     }
@@ -162,7 +159,7 @@ impl Emit<'_, '_, '_> {
                 let meter = self.constant32(
                     u32::try_from(meter.index()).expect("a program has fewer than 2^32 meters"),
                 );
-                let color = self.called("execute_meter", &[pass, meter, index])?;
+                let color = self.value_of("execute_meter", &[pass, meter, index]);
                 // Beyond the end of the array there is no colour.
                 let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, color, 256);
                 self.if_true(inside, |emit| {
@@ -190,7 +187,7 @@ impl Emit<'_, '_, '_> {
                 let some = IntCC::UnsignedGreaterThanOrEqual;
                 let some = self.b.ins().icmp(some, high, low);
                 self.if_true(some, |emit| {
-                    let number = emit.called("random", &[pass, low, high])?;
+                    let number = emit.value_of("random", &[pass, low, high]);
                     emit.put(to, vec![number], &Range::field(64, false))
                 })
             }
@@ -251,19 +248,13 @@ impl Emit<'_, '_, '_> {
         Ok(())
     }
 
-    /// A call that gives a value.
-    pub(crate) fn called(&mut self, name: &'static str, args: &[Value]) -> Native<Value> {
-        let value = self.call(name, args);
-        value.ok_or_else(|| format!("{name} gives nothing"))
-    }
-
     /// Generates what runs where a value is not 0.
     pub(crate) fn if_true(
         &mut self,
         condition: Value,
         body: impl FnOnce(&mut Self) -> Native,
     ) -> Native {
-        let (yes, after) = (self.b.create_block(), self.b.create_block());
+        let [yes, after] = self.blocks();
         self.branch(condition, yes, after);
         self.begin_inner(yes);
         body(self)?;

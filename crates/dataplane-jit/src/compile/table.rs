@@ -4,7 +4,7 @@
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::{
-    Block, BlockArg, Inst, InstBuilder, StackSlotData, StackSlotKind, Type, Value,
+    Block, BlockArg, Inst, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, Value,
     condcodes::IntCC, types,
 };
 use cranelift_frontend::Switch;
@@ -67,7 +67,7 @@ impl<'p> Emit<'_, '_, 'p> {
             records: self.load_context(types::I64, offset_of!(PassContext, tables)),
         };
         let before = self.known();
-        let (hit, miss) = (self.b.create_block(), self.b.create_block());
+        let [hit, miss] = self.blocks();
         let number = self.number(&applied, miss);
         let is_miss = i64::from(MISS.cast_signed());
         let is_miss = self.b.ins().icmp_imm_s(IntCC::Equal, number, is_miss);
@@ -113,7 +113,7 @@ impl<'p> Emit<'_, '_, 'p> {
             return self.find_entry(applied);
         };
         let known = self.known();
-        let (ask, found) = (self.b.create_block(), self.b.create_block());
+        let [ask, found] = self.blocks();
         let result = self.b.append_block_param(found, types::I32);
         let open = i64::from(OPEN.cast_signed());
         let is_open = self.b.ins().icmp_imm_s(IntCC::Equal, cell, open);
@@ -234,10 +234,8 @@ impl<'p> Emit<'_, '_, 'p> {
             Ok(words) => words,
             Err(reason) => {
                 self.leave(Interpretable::Key, reason);
-                let (pass, vector) = (self.pass, self.vector);
                 let number = self.constant32(applied.number());
-                let found = self.call("look_up", &[pass, vector, number]);
-                return found.expect("it gives a value");
+                return self.ask("look_up", &[number]);
             }
         };
         let function = TableIndex::new(applied.info).function();
@@ -252,16 +250,21 @@ impl<'p> Emit<'_, '_, 'p> {
     }
 
     /// Words of a key on the stack; gives their address.
-    pub(super) fn on_stack(&mut self, words: Vec<Value>) -> Value {
-        let bytes = size32(8 * words.len().max(1));
-        let data = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
-        let slot = self.b.create_sized_stack_slot(data);
-        let address = self.b.ins().stack_addr(types::I64, slot, 0);
+    pub(crate) fn on_stack(&mut self, words: Vec<Value>) -> Value {
+        let address = self.room(words.len());
         for (position, word) in (0i32..).zip(words) {
-            let flags = cranelift_codegen::ir::MemFlagsData::trusted();
+            let flags = MemFlagsData::trusted();
             self.b.ins().store(flags, word, address, 8 * position);
         }
         address
+    }
+
+    /// The address of so many words on the stack.
+    pub(crate) fn room(&mut self, n_words: usize) -> Value {
+        let bytes = size32(8 * n_words.max(1));
+        let data = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
+        let slot = self.b.create_sized_stack_slot(data);
+        self.b.ins().stack_addr(types::I64, slot, 0)
     }
 
     /// Calls a function that writes nothing of the packet.
@@ -294,8 +297,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.count(applied, offset_of!(TableCounters, hits));
         if let Some(meter) = &applied.node.meter {
             let (pass, table) = (self.pass, self.constant32(applied.number()));
-            let color = self.call("execute_direct_meter", &[pass, table, number]);
-            let color = color.expect("it gives a value");
+            let color = self.value_of("execute_direct_meter", &[pass, table, number]);
             self.put_field(meter.result, vec![color], &Range::field(8, false));
         }
         let position = self.b.ins().uextend(types::I64, number);
@@ -318,11 +320,7 @@ impl<'p> Emit<'_, '_, 'p> {
         let after = (applied.info.has_idle_timeout || !specialised).then(|| {
             let idle = size32(offset_of!(EntryAccount, is_idle));
             let idle = self.load(types::I8, Region::State, account, idle);
-            let (wake, plain, after) = (
-                self.b.create_block(),
-                self.b.create_block(),
-                self.b.create_block(),
-            );
+            let [wake, plain, after] = self.blocks();
             self.branch(idle, wake, plain);
             self.b.set_cold_block(wake);
             self.b.switch_to_block(wake);
@@ -372,19 +370,17 @@ impl<'p> Emit<'_, '_, 'p> {
         let action = self.load(types::I32, Region::Entry, entry, ENTRY_ACTION);
         let resolve = i64::from(RESOLVE.cast_signed());
         let is_open = self.b.ins().icmp_imm_s(IntCC::Equal, action, resolve);
-        let (ask, after) = (self.b.create_block(), self.b.create_block());
+        let [ask, after] = self.blocks();
         let result = self.b.append_block_param(after, types::I64);
         let closed = [BlockArg::Value(entry)];
         self.b.ins().brif(is_open, ask, &[], after, &closed);
         self.b.switch_to_block(ask);
-        let (pass, vector) = (self.pass, self.vector);
         let table = self.constant32(applied.number());
         let number = match number {
             Some(number) => number,
             None => self.constant32(MISS),
         };
-        let found = self.call("resolve", &[pass, vector, table, number]);
-        let found = found.expect("it gives a value");
+        let found = self.ask("resolve", &[table, number]);
         self.b.ins().jump(after, &[BlockArg::Value(found)]);
         self.begin(after);
         result

@@ -2,20 +2,13 @@
 //! sum of shifted fields, without bytes, and what others look at is put together on the stack;
 //! anything else is gathered by the runtime.
 
-use cranelift_codegen::ir::{
-    BlockArg, InstBuilder, StackSlotData, StackSlotKind, Value, condcodes::IntCC, types,
-};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::engine::ir::{
     Algorithm, Calculation, CalculationId, CalculationInput, FieldId, HeaderId, Int, Ir,
 };
 
 use super::bits::{self, Bytes, Part, iconst};
-use crate::{
-    compile::{Emit, Region},
-    context::PassContext,
-    layout::Layout,
-    vector::words_of,
-};
+use crate::{compile::Emit, context::PassContext, layout::Layout, vector::words_of};
 
 /// Bits of a sum that is unrolled, at most; also keeps the sum within a word.
 const SUM_BITS_MAX: u32 = 4096;
@@ -168,7 +161,7 @@ pub(crate) fn calculate(e: &mut Emit<'_, '_, '_>, id: CalculationId, kept: Kept<
     let Some(input) = input.filter(|input| is_sum || !input.with_payload) else {
         return gather(e, id);
     };
-    let (whole, other, next) = (e.b.create_block(), e.b.create_block(), e.b.create_block());
+    let [whole, other, next] = e.blocks();
     let result = e.b.append_block_param(next, types::I64);
     e.b.set_cold_block(other);
     let mut all = e.truth_constant(true);
@@ -192,9 +185,8 @@ pub(crate) fn calculate(e: &mut Emit<'_, '_, '_>, id: CalculationId, kept: Kept<
 
 /// Leaves it to the runtime.
 fn gather(e: &mut Emit<'_, '_, '_>, id: CalculationId) -> Value {
-    let (pass, vector) = (e.pass, e.vector);
     let number = e.constant32(id.0);
-    let result = e.call_outside("calculate", &[pass, vector, number]);
+    let result = e.call_outside("calculate", &[e.pass, e.vector, number]);
     result.unwrap_or_else(|| e.constant(0))
 }
 
@@ -227,10 +219,7 @@ fn part(e: &mut Emit<'_, '_, '_>, piece: &Piece<'_>) -> Part {
 fn packed(e: &mut Emit<'_, '_, '_>, id: CalculationId, input: &Input<'_>) -> Value {
     let parts: Vec<Part> = input.pieces.iter().map(|piece| part(e, piece)).collect();
     let words = bits::join(&mut e.b, &parts);
-    let size = u32::try_from(words.len().max(1) * 8).expect("a calculation has a few words");
-    let data = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
-    let slot = e.b.create_sized_stack_slot(data);
-    let address = e.b.ins().stack_addr(types::I64, slot, 0);
+    let address = e.room(words.len());
     for (offset, word) in (0..).step_by(8).zip(words) {
         let word = word.unwrap_or_else(|| iconst(&mut e.b, 0));
         bits::store(&mut e.b, Bytes::foreign(address), offset, word);
@@ -304,35 +293,34 @@ fn payload_len(e: &mut Emit<'_, '_, '_>) -> Value {
 }
 
 fn put_down(e: &mut Emit<'_, '_, '_>, number: usize, sum: Value) {
-    let (vector, offset) = (e.vector, e.layout().sum(number));
+    let offset = e.layout().sum(number);
     let known = bits::add_const(&mut e.b, sum, 1);
-    e.store(Region::Vector, known, vector, offset);
+    e.store_vector(known, offset);
     let len = payload_len(e);
-    e.store(Region::Vector, len, vector, offset + 8);
+    e.store_vector(len, offset + 8);
 }
 
 /// Nothing is known of a sum.
 pub(crate) fn put_nothing(e: &mut Emit<'_, '_, '_>, number: usize) {
-    let (vector, offset) = (e.vector, e.layout().sum(number));
     let nothing = e.constant(0);
-    e.store(Region::Vector, nothing, vector, offset);
+    e.store_vector(nothing, e.layout().sum(number));
 }
 
 /// The sum of what cannot change, as it was put down, or computed now.
 fn known_sum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>, number: usize) -> Value {
-    let (vector, offset) = (e.vector, e.layout().sum(number));
-    let known = e.load(types::I64, Region::Vector, vector, offset);
+    let offset = e.layout().sum(number);
+    let known = e.load_vector(types::I64, offset);
     let mut is_known = e.b.ins().icmp_imm_u(IntCC::NotEqual, known, 0);
     if input.with_payload {
         // What was cut off is in the sum.
         let len = payload_len(e);
-        let then = e.load(types::I64, Region::Vector, vector, offset + 8);
+        let then = e.load_vector(types::I64, offset + 8);
         let is_whole = e.b.ins().icmp(IntCC::Equal, len, then);
         is_known = e.b.ins().band(is_known, is_whole);
     }
     let one = iconst(&mut e.b, 1);
     let known = e.b.ins().isub(known, one);
-    let (compute, next) = (e.b.create_block(), e.b.create_block());
+    let [compute, next] = e.blocks();
     let result = e.b.append_block_param(next, types::I64);
     e.b.set_cold_block(compute);
     let arguments = [BlockArg::Value(known)];

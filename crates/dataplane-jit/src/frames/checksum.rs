@@ -29,7 +29,7 @@ pub(crate) fn emit_verification(e: &mut Emit<'_, '_, '_>) -> Value {
             calculation::put_nothing(e, number);
         }
         let is_valid = e.valid(ir.fields[checksum.target.index()].header);
-        let (verify, next) = (e.b.create_block(), e.b.create_block());
+        let [verify, next] = e.blocks();
         let result = e.b.append_block_param(next, types::I64);
         let before = [BlockArg::Value(all_right)];
         e.b.ins()

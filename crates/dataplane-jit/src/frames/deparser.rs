@@ -8,7 +8,7 @@ use super::{
     UNROLLED_WORDS_MAX,
     bits::{self, Bytes, Part},
 };
-use crate::compile::{Emit, Region};
+use crate::compile::Emit;
 
 /// Writes the deparser's body: the valid headers to `out`, which has room for all of them and the
 /// pool's slack. Gives the number of bytes.
@@ -58,7 +58,7 @@ pub(crate) fn len(e: &mut Emit<'_, '_, '_>) -> Value {
 /// Writes a header if it is valid; gives where the next one goes.
 fn header_at(e: &mut Emit<'_, '_, '_>, header: HeaderId, out: Value) -> Value {
     let is_valid = e.valid(header);
-    let (write, next) = (e.b.create_block(), e.b.create_block());
+    let [write, next] = e.blocks();
     let end = e.b.append_block_param(next, types::I64);
     let unchanged = [BlockArg::Value(out)];
     e.b.ins()
@@ -76,9 +76,8 @@ fn fields(e: &mut Emit<'_, '_, '_>, header: HeaderId, out: Value) -> Value {
     let declared = &ir.headers[header.index()];
     let area = e.layout().header(header);
     if area.len() > (UNROLLED_WORDS_MAX * 8) as usize || declared.variable_field.is_some() {
-        let (pass, vector) = (e.pass, e.vector);
         let number = e.constant32(header.0);
-        let written = e.call_outside("write_header", &[pass, vector, number, out]);
+        let written = e.call_outside("write_header", &[e.pass, e.vector, number, out]);
         return match written {
             Some(bytes) => e.b.ins().iadd(out, bytes),
             None => out,
@@ -139,8 +138,7 @@ fn put_word(
     let offset = number * 8;
     match joined {
         None if kept != 0 => {
-            let vector = e.vector;
-            let word = e.load(types::I64, Region::Vector, vector, copy + offset);
+            let word = e.load_vector(types::I64, copy + offset);
             bits::store_word(&mut e.b, out, offset, word);
         }
         None => {}

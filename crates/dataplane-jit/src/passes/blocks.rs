@@ -105,7 +105,7 @@ pub(super) fn keep(e: &mut Emit<'_, '_, '_>, list: Value, (from, to): (Value, Va
     let end = e.b.create_block();
     let lists = (0..).map(FieldListId).zip(&ir.field_lists);
     for (id, fields) in lists.filter(|(_, list)| !list.fields.is_empty()) {
-        let (kept, next) = (e.b.create_block(), e.b.create_block());
+        let [kept, next] = e.blocks();
         let code = Requests::list_code(Some(id));
         let is_it = e.b.ins().icmp_imm_u(IntCC::Equal, list, i64::from(code));
         e.branch(is_it, kept, next);

@@ -9,7 +9,7 @@ use dataplane::engine::ir::{
 
 use super::{Writer, bits, iconst};
 use crate::{
-    compile::{Native, Region, range::Range},
+    compile::{Native, range::Range},
     frames::UNROLLED_WORDS_MAX,
 };
 
@@ -40,18 +40,15 @@ impl Writer<'_, '_, '_, '_> {
         let bytes = self.cursor();
         let area = self.e.layout().header(header);
         if area.len() > (UNROLLED_WORDS_MAX * 8) as usize || declared.variable_field.is_some() {
-            let (pass, vector) = (self.e.pass, self.e.vector);
             let header = self.e.constant32(header.0);
-            self.e
-                .call("read_header", &[pass, vector, bytes.base, header]);
+            self.e.call_on_block("read_header", &[bytes.base, header]);
             return;
         }
         let mut offset = 0;
         for (at, to) in (0..).step_by(8).zip(self.words_of(header)) {
-            let vector = self.e.vector;
             // As it stands in memory: nothing is turned around.
             let word = bits::load_word(&mut self.e.b, bytes, at);
-            self.e.store(Region::Vector, word, vector, to);
+            self.e.store_vector(word, to);
         }
         for field in declared.field_ids() {
             let n_bits = ir.fields[field.index()].bits;
@@ -130,14 +127,13 @@ impl Writer<'_, '_, '_, '_> {
             ExtractTarget::Stack(stack) => (1, stack.0, 0),
             ExtractTarget::UnionStack { stack, member } => (2, stack.0, *member),
         };
-        let (pass, vector, at) = (self.e.pass, self.e.vector, self.taken());
+        let at = self.taken();
         let b = &mut self.e.b;
         let target = iconst(b, kind << 32 | u64::from(of));
         let member = iconst(b, member.into());
         let bits = bits.unwrap_or_else(|| b.ins().iconst(types::I64, 0));
-        let arguments = [pass, vector, at, target, member, bits];
-        let result = self.e.call("extract", &arguments);
-        self.continue_at(result.expect("it gives a value"));
+        let result = self.e.ask("extract", &[at, target, member, bits]);
+        self.continue_at(result);
     }
 }
 

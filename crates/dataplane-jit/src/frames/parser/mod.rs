@@ -216,7 +216,7 @@ impl Writer<'_, '_, '_, '_> {
         let in_front = self.e.b.use_var(self.front_len);
         let code = IntCC::UnsignedGreaterThan;
         let is_beyond = self.e.b.ins().icmp(code, end, in_front);
-        let (pull, next) = (self.e.b.create_block(), self.e.b.create_block());
+        let [pull, next] = self.e.blocks();
         self.e.b.set_cold_block(pull);
         self.e.branch(is_beyond, pull, next);
         self.e.begin_inner(pull);
@@ -362,9 +362,8 @@ impl Writer<'_, '_, '_, '_> {
     /// Leaves an operation to the interpreter.
     fn interpret(&mut self, op: &ParserOp, reason: String) {
         let number = self.e.leave(Interpretable::Operation(op.clone()), reason);
-        let (pass, vector, at) = (self.e.pass, self.e.vector, self.taken());
-        let arguments = [pass, vector, number, at];
-        let result = self.e.call("interpret_operation", &arguments);
-        self.continue_at(result.expect("it gives a value"));
+        let at = self.taken();
+        let result = self.e.ask("interpret_operation", &[number, at]);
+        self.continue_at(result);
     }
 }

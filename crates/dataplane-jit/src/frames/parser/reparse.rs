@@ -59,7 +59,7 @@ pub(in crate::frames) fn emit(e: &mut Emit<'_, '_, '_>, old: Value) -> Value {
     }
     let left = e.b.declare_var(types::I64);
     e.b.def_var(left, all);
-    let (otherwise, end) = (e.b.create_block(), e.b.create_block());
+    let [otherwise, end] = e.blocks();
     let result = e.b.append_block_param(end, types::I64);
     let standing = Standing {
         old,

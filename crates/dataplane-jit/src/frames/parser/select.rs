@@ -1,12 +1,14 @@
 //! Where a state goes on: its key against the arrows, in their order.
 
-use cranelift_codegen::ir::{
-    Block, InstBuilder, StackSlotData, StackSlotKind, Value, condcodes::IntCC, types,
-};
+use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
 use cranelift_frontend::Switch;
 use dataplane::engine::ir::{Expr, Int, KeyPart, State, StateId, Transition, TransitionCase};
 
-use super::{Writer, bits, iconst};
+use super::{
+    Writer,
+    bits::{self, Bytes},
+    iconst,
+};
 use crate::{compile::range::Range, fallback::Interpretable, vector::words_of};
 
 /// Arrows of one value each from which on a search beats comparing one after the other.
@@ -61,19 +63,14 @@ impl Writer<'_, '_, '_, '_> {
             }
             Err(reason) => {
                 let number = self.e.leave(Interpretable::Number(expr.clone()), reason);
-                let data = StackSlotData::new(StackSlotKind::ExplicitSlot, n_words * 8, 3);
-                let slot = self.e.b.create_sized_stack_slot(data);
-                let out = self.e.b.ins().stack_addr(types::I64, slot, 0);
+                let out = self.e.room(n_words as usize);
                 let n = iconst(&mut self.e.b, n_words.into());
-                let (pass, vector) = (self.e.pass, self.e.vector);
                 let none = self.e.args_pointer();
-                let arguments = [pass, vector, number, none, out, n];
-                self.e.call("interpret_number", &arguments);
-                let words = (0..n_words.cast_signed()).map(|word| {
-                    let b = &mut self.e.b;
-                    b.ins().stack_load(types::I64, types::I64, slot, word * 8)
-                });
-                let words = words.collect();
+                self.e
+                    .call_on_block("interpret_number", &[number, none, out, n]);
+                let words = (0..n_words)
+                    .map(|word| bits::load_word(&mut self.e.b, Bytes::foreign(out), 8 * word))
+                    .collect();
                 self.e.wrap(words, bits, false)
             }
         }
@@ -145,18 +142,12 @@ impl Writer<'_, '_, '_, '_> {
 
     /// Asks the runtime whether the key is in a value set.
     fn is_member(&mut self, state: usize, arrow: usize, key: &[Part]) -> Value {
-        let b = &mut self.e.b;
-        let words: Vec<Value> = key
+        let words = key
             .iter()
             .flat_map(|(words, bits)| words.iter().take(bits.div_ceil(64) as usize).copied())
             .collect();
-        let size = u32::try_from(words.len().max(1) * 8).expect("a key has a few words");
-        let slot =
-            b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3));
-        for (word, offset) in words.iter().zip((0..).step_by(8)) {
-            b.ins().stack_store(types::I64, *word, slot, offset);
-        }
-        let address = b.ins().stack_addr(types::I64, slot, 0);
+        let address = self.e.on_stack(words);
+        let b = &mut self.e.b;
         let state = iconst(b, state as u64);
         let arrow = iconst(b, arrow as u64);
         let pass = self.e.pass;
