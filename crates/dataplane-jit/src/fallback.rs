@@ -56,10 +56,6 @@ impl Arguments {
         Self(entry)
     }
 
-    pub(crate) fn none() -> Self {
-        Self(std::ptr::null())
-    }
-
     fn values(self, runtime: &Runtime, action: Option<ActionId>) -> Arc<[Int]> {
         let info = action.and_then(|action| runtime.program.action_info(action));
         let Some(info) = info.filter(|_| !self.0.is_null()) else {

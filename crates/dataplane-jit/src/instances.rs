@@ -1,6 +1,6 @@
 //! Which instances a construct may mean that finds its header when a packet is there.
 
-use dataplane::engine::ir::{AnyStack, HeaderExpr, HeaderId, Ir, UnionExpr, UnionId};
+use dataplane::engine::ir::{AnyStack, FieldId, HeaderExpr, HeaderId, Ir, UnionExpr, UnionId};
 
 /// The unions that an expression may give.
 pub(crate) fn unions<'p>(ir: &'p Ir, union: &'p UnionExpr) -> &'p [UnionId] {
@@ -30,6 +30,13 @@ pub(crate) fn headers(ir: &Ir, header: &HeaderExpr) -> Vec<HeaderId> {
         HeaderExpr::Element { stack, .. } => ir.stacks[stack.index()].elements.clone(),
         HeaderExpr::Member { union, offset } => members_at(ir, unions(ir, union), *offset),
     }
+}
+
+/// The fields at a position of the headers that an expression may give.
+pub(crate) fn fields(ir: &Ir, header: &HeaderExpr, offset: u32) -> Vec<FieldId> {
+    let headers = headers(ir, header).into_iter();
+    let fields = headers.map(|header| ir.headers[header.index()].field_at(offset));
+    fields.collect()
 }
 
 /// The headers that an element of a stack may be, of a stack of unions by the member.

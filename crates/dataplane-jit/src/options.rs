@@ -31,60 +31,57 @@ pub struct NativeOptions {
     pub flow_prefetch: bool,
 }
 
+/// The name of an optimisation, and where its switch is.
+type Switch = (&'static str, fn(&mut NativeOptions) -> &mut bool);
+
+const SWITCHES: [Switch; 9] = [
+    ("action-specialisation", |it| &mut it.action_specialisation),
+    ("microflow-cache", |it| &mut it.microflow_cache),
+    ("megaflow-cache", |it| &mut it.megaflow_cache),
+    ("lane-vectorisation", |it| &mut it.lane_vectorisation),
+    ("parser-specialisation", |it| &mut it.parser_specialisation),
+    ("inline-editing", |it| &mut it.inline_editing),
+    ("incremental-checksum", |it| &mut it.incremental_checksum),
+    ("fanout-fusion", |it| &mut it.fanout_fusion),
+    ("flow-prefetch", |it| &mut it.flow_prefetch),
+];
+
 impl NativeOptions {
     /// Every optimisation.
-    pub const ALL: Self = Self {
-        action_specialisation: true,
-        microflow_cache: true,
-        megaflow_cache: true,
-        lane_vectorisation: true,
-        parser_specialisation: true,
-        inline_editing: true,
-        incremental_checksum: true,
-        fanout_fusion: true,
-        flow_prefetch: true,
-    };
+    pub const ALL: Self = Self::each(true);
 
     /// None of the optimisations.
-    pub const NAIVE: Self = Self {
-        action_specialisation: false,
-        microflow_cache: false,
-        megaflow_cache: false,
-        lane_vectorisation: false,
-        parser_specialisation: false,
-        inline_editing: false,
-        incremental_checksum: false,
-        fanout_fusion: false,
-        flow_prefetch: false,
-    };
+    pub const NAIVE: Self = Self::each(false);
 
     /// The names of the optimisations, as options and result files write them.
-    pub const NAMES: [&'static str; 9] = [
-        "action-specialisation",
-        "microflow-cache",
-        "megaflow-cache",
-        "lane-vectorisation",
-        "parser-specialisation",
-        "inline-editing",
-        "incremental-checksum",
-        "fanout-fusion",
-        "flow-prefetch",
-    ];
+    pub const NAMES: [&'static str; SWITCHES.len()] = {
+        let mut names = [""; SWITCHES.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = SWITCHES[at].0;
+            at += 1;
+        }
+        names
+    };
+
+    const fn each(is_on: bool) -> Self {
+        Self {
+            action_specialisation: is_on,
+            microflow_cache: is_on,
+            megaflow_cache: is_on,
+            lane_vectorisation: is_on,
+            parser_specialisation: is_on,
+            inline_editing: is_on,
+            incremental_checksum: is_on,
+            fanout_fusion: is_on,
+            flow_prefetch: is_on,
+        }
+    }
 
     /// The switch of a name of [`NativeOptions::NAMES`].
     pub fn by_name_mut(&mut self, name: &str) -> Option<&mut bool> {
-        Some(match name {
-            "action-specialisation" => &mut self.action_specialisation,
-            "microflow-cache" => &mut self.microflow_cache,
-            "megaflow-cache" => &mut self.megaflow_cache,
-            "lane-vectorisation" => &mut self.lane_vectorisation,
-            "parser-specialisation" => &mut self.parser_specialisation,
-            "inline-editing" => &mut self.inline_editing,
-            "incremental-checksum" => &mut self.incremental_checksum,
-            "fanout-fusion" => &mut self.fanout_fusion,
-            "flow-prefetch" => &mut self.flow_prefetch,
-            _ => return None,
-        })
+        let switch = SWITCHES.iter().find(|(its, _)| *its == name);
+        switch.map(|(_, of)| of(self))
     }
 }
 

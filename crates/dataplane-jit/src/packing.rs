@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use dataplane::engine::ir::{AnyStack, ExtractTarget, FieldId, Header, HeaderId, Ir, ParserOp};
+use dataplane::engine::ir::{ExtractTarget, FieldId, Header, HeaderId, Ir, ParserOp};
 
 use crate::{
     instances,
@@ -124,11 +124,8 @@ fn extracted(ir: &Ir) -> Vec<HeaderId> {
         };
         match target {
             ExtractTarget::Header(header) => all.push(*header),
-            ExtractTarget::Stack(stack) => {
-                all.extend(instances::elements(ir, AnyStack::Headers(*stack), 0));
-            }
-            ExtractTarget::UnionStack { stack, member } => {
-                all.extend(instances::elements(ir, AnyStack::Unions(*stack), *member));
+            ExtractTarget::Next { stack, member } => {
+                all.extend(instances::elements(ir, *stack, *member));
             }
         }
     }

@@ -312,7 +312,7 @@ unsafe extern "C" fn resolve(
 ///
 /// # Safety
 /// Context, block and arguments are those of the running pass.
-unsafe fn interpret(
+pub(crate) unsafe fn interpret(
     context: *mut PassContext,
     vector: *mut u8,
     construct: u32,

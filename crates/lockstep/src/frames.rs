@@ -223,23 +223,14 @@ impl Walk<'_> {
     fn target(&mut self, target: &ExtractTarget) -> Option<HeaderId> {
         let (stack, member) = match target {
             ExtractTarget::Header(header) => return Some(*header),
-            ExtractTarget::Stack(stack) => (AnyStack::Headers(*stack), 0),
-            ExtractTarget::UnionStack { stack, member } => (AnyStack::Unions(*stack), *member),
+            ExtractTarget::Next { stack, member } => (*stack, *member),
         };
-        let ir = self.ir;
         let slot = match stack {
             AnyStack::Headers(stack) => (false, stack.index()),
             AnyStack::Unions(stack) => (true, stack.index()),
         };
         let next = self.next_index.entry(slot).or_default();
-        let found = match stack {
-            AnyStack::Headers(stack) => ir.stacks[stack.index()].elements.get(*next).copied(),
-            AnyStack::Unions(stack) => {
-                let union = ir.union_stacks[stack.index()].elements.get(*next)?;
-                let members = &ir.unions[union.index()].members;
-                members.get(member as usize).copied()
-            }
-        };
+        let found = self.ir.element(stack, member, *next);
         *next += 1;
         found
     }

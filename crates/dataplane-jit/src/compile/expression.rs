@@ -187,26 +187,36 @@ impl Emit<'_, '_, '_> {
 
     /// A field of a header, zero beyond the end of a stack.
     fn field_at(&mut self, found: &Found, offset: u32, n: usize) -> Native<Words> {
-        let ir = self.ir();
-        let field_of = |header: &HeaderId| ir.headers[header.index()].field_at(offset);
+        if let Found::Among(candidates, _) = found
+            && candidates.len() * n > CANDIDATES_MAX
+        {
+            return Err(format!("an index into more than {CANDIDATES_MAX} words"));
+        }
+        let zeros = |emit: &mut Self| emit.extend(Vec::new(), false, n);
+        Ok(self.of_found(found, zeros, |emit, header| {
+            let field = emit.ir().headers[header.index()].field_at(offset);
+            (0..n).map(|word| emit.field_word(field, word)).collect()
+        }))
+    }
+
+    /// Words of the header that was found.
+    pub(super) fn of_found(
+        &mut self,
+        found: &Found,
+        nothing: impl FnOnce(&mut Self) -> Words,
+        of: impl Fn(&mut Self, HeaderId) -> Words,
+    ) -> Words {
         match found {
-            Found::Header(header) => Ok((0..n)
-                .map(|word| self.field_word(field_of(header), word))
-                .collect()),
-            Found::Nothing => Ok(self.extend(Vec::new(), false, n)),
+            Found::Header(header) => of(self, *header),
+            Found::Nothing => nothing(self),
             Found::Among(candidates, index) => {
-                if candidates.len() * n > CANDIDATES_MAX {
-                    return Err(format!("an index into more than {CANDIDATES_MAX} words"));
-                }
-                let mut result = self.extend(Vec::new(), false, n);
+                let mut result = nothing(self);
                 for (position, header) in (0i64..).zip(candidates) {
                     let is_it = self.b.ins().icmp_imm_u(IntCC::Equal, *index, position);
-                    let words: Words = (0..n)
-                        .map(|word| self.field_word(field_of(header), word))
-                        .collect();
+                    let words = of(self, *header);
                     result = self.select(is_it, &words, &result);
                 }
-                Ok(result)
+                result
             }
         }
     }

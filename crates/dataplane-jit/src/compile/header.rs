@@ -118,7 +118,7 @@ impl Emit<'_, '_, '_> {
     pub(super) fn each_header(
         &mut self,
         header: &HeaderExpr,
-        mut body: impl FnMut(&mut Self, HeaderId) -> Native,
+        body: impl FnMut(&mut Self, HeaderId) -> Native,
     ) -> Native {
         let candidates = instances::headers(self.ir(), header);
         if let Some(metadata) = candidates
@@ -130,7 +130,17 @@ impl Emit<'_, '_, '_> {
                 "metadata \"{name}\" as a header that comes and goes"
             ));
         }
-        match self.find(header)? {
+        let found = self.find(header)?;
+        self.for_found(found, body)
+    }
+
+    /// Generates what is done to the header that was found.
+    pub(super) fn for_found(
+        &mut self,
+        found: Found,
+        mut body: impl FnMut(&mut Self, HeaderId) -> Native,
+    ) -> Native {
+        match found {
             Found::Nothing => Ok(()),
             Found::Header(header) => body(self, header),
             Found::Among(candidates, index) => {

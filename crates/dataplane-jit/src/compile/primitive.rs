@@ -8,16 +8,12 @@ use dataplane::{
     DropReason,
     engine::{
         PayloadCall,
-        ir::{BoolExpr, Expr, FieldId, HeaderId, Int, Place, Primitive},
+        ir::{BoolExpr, Expr, FieldId, Int, Place, Primitive},
     },
     limits,
 };
 
-use super::{
-    Emit, Native, Region,
-    expression::{Found, Words},
-    range::Range,
-};
+use super::{Emit, Native, Region, expression::Words, range::Range};
 use crate::{
     context::{PassContext, Requests},
     fallback::Interpretable,
@@ -283,7 +279,7 @@ impl Emit<'_, '_, '_> {
             Place::Field(field) => vec![*field],
             Place::Access { header, offset } => {
                 self.find(header)?;
-                self.fields_of(&instances::headers(self.ir(), header), *offset)
+                instances::fields(self.ir(), header, *offset)
             }
             Place::RegisterCell { .. } => return Err("a register as a destination".into()),
         };
@@ -291,14 +287,6 @@ impl Emit<'_, '_, '_> {
             self.check_field(field)?;
         }
         Ok(())
-    }
-
-    fn fields_of(&self, headers: &[HeaderId], offset: u32) -> Vec<FieldId> {
-        let headers = headers.iter();
-        let ir = self.ir();
-        headers
-            .map(|header| ir.headers[header.index()].field_at(offset))
-            .collect()
     }
 
     fn check_field(&self, field: FieldId) -> Native {
@@ -331,38 +319,28 @@ impl Emit<'_, '_, '_> {
         let Place::Access { header, offset } = place else {
             return 1;
         };
-        let fields = self.fields_of(&instances::headers(self.ir(), header), *offset);
-        let words = fields.iter().map(|field| self.layout().field(*field).words);
+        let fields = instances::fields(self.ir(), header, *offset).into_iter();
+        let words = fields.map(|field| self.layout().field(field).words);
         words.max().unwrap_or(1) as usize
     }
 
     /// Writes a value of a known interval to a place that [`Emit::check_place`] has found good.
     pub(crate) fn put(&mut self, to: &Place, value: Words, range: &Range) -> Native {
-        let (found, offset) = match to {
+        match to {
             Place::Field(field) => {
                 self.put_field(*field, value, range);
-                return Ok(());
+                Ok(())
             }
-            Place::Access { header, offset } => (self.find(header)?, *offset),
-            Place::RegisterCell { .. } => return Err("a register as a destination".into()),
-        };
-        let ir = self.ir();
-        let field_of = |header: HeaderId| ir.headers[header.index()].field_at(offset);
-        match found {
-            Found::Nothing => {}
-            Found::Header(header) => self.put_field(field_of(header), value, range),
-            Found::Among(candidates, index) => {
-                for (position, header) in (0i64..).zip(candidates) {
-                    let is_it = self.b.ins().icmp_imm_u(IntCC::Equal, index, position);
-                    let value = value.clone();
-                    self.if_true(is_it, |emit| {
-                        emit.put_field(field_of(header), value, range);
-                        Ok(())
-                    })?;
-                }
+            Place::Access { header, offset } => {
+                let found = self.find(header)?;
+                self.for_found(found, |emit, header| {
+                    let field = emit.ir().headers[header.index()].field_at(*offset);
+                    emit.put_field(field, value.clone(), range);
+                    Ok(())
+                })
             }
+            Place::RegisterCell { .. } => Err("a register as a destination".into()),
         }
-        Ok(())
     }
 
     /// Writes a value of a known interval to a field, cut to its width.

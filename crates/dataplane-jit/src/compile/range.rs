@@ -7,7 +7,7 @@
 use dashu_int::ops::BitTest;
 use dataplane::{
     ActionInfo,
-    engine::ir::{Arithmetic, Expr, FieldId, HeaderId, Int, Ir},
+    engine::ir::{Arithmetic, Expr, FieldId, Int, Ir},
     limits,
 };
 
@@ -128,14 +128,6 @@ impl Names<'_> {
         Range::field(slot.bits, slot.signed)
     }
 
-    /// A field of one of some headers, or zero.
-    fn field_of(&self, headers: &[HeaderId], offset: u32) -> Range {
-        let fields = headers
-            .iter()
-            .map(|header| self.field(self.ir.headers[header.index()].field_at(offset)));
-        fields.fold(Range::field(0, false), |all, one| all.join(&one))
-    }
-
     /// The interval of an expression; none where no bound is known.
     pub(crate) fn range(&self, expr: &Expr) -> Option<Range> {
         Some(match expr {
@@ -147,7 +139,10 @@ impl Names<'_> {
                 Range::field(param.map_or(0, |param| param.width_bits), false)
             }
             Expr::Access { header, offset } => {
-                self.field_of(&instances::headers(self.ir, header), *offset)
+                let fields = instances::fields(self.ir, header, *offset).into_iter();
+                fields.fold(Range::field(0, false), |all, field| {
+                    all.join(&self.field(field))
+                })
             }
             Expr::Register { register, .. } => {
                 Range::field(self.ir.registers[register.index()].bits, false)

@@ -104,7 +104,8 @@ impl Emit<'_, '_, '_> {
             }
             BoolExpr::Valid(header) => {
                 let found = self.find(header)?;
-                self.found_valid(&found)
+                let nothing = |emit: &mut Self| vec![emit.truth_constant(false)];
+                self.of_found(&found, nothing, |emit, header| vec![emit.valid(header)])[0]
             }
             BoolExpr::ValidUnion(UnionExpr::Union(union)) => {
                 let members = &self.ir().unions[union.index()].members;
@@ -130,22 +131,6 @@ impl Emit<'_, '_, '_> {
                 self.b.ins().select(condition, yes, no)
             }
         })
-    }
-
-    fn found_valid(&mut self, found: &Found) -> Value {
-        match found {
-            Found::Header(header) => self.valid(*header),
-            Found::Nothing => self.truth_constant(false),
-            Found::Among(candidates, index) => {
-                let mut result = self.truth_constant(false);
-                for (position, header) in (0i64..).zip(candidates) {
-                    let is_it = self.b.ins().icmp_imm_u(IntCC::Equal, *index, position);
-                    let valid = self.valid(*header);
-                    result = self.b.ins().select(is_it, valid, result);
-                }
-                result
-            }
-        }
     }
 
     fn same_header(&mut self, left: &Found, right: &Found) -> Native<Value> {

@@ -240,13 +240,11 @@ impl<'p> Values<'p> {
     }
 
     fn store(&mut self, to: &Place, value: &Inputs, surely: bool) {
-        let ir = self.ir;
         match to {
             Place::Field(field) => self.write(Variable::Field(*field), value, surely),
             Place::Access { header, offset } => {
-                for header in instances::headers(ir, header) {
-                    self.lose(ir.headers[header.index()].field_at(*offset));
-                }
+                let fields = instances::fields(self.ir, header, *offset).into_iter();
+                fields.for_each(|field| self.lose(field));
             }
             Place::RegisterCell { .. } => {}
         }

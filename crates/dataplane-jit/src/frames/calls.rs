@@ -14,15 +14,15 @@ use dataplane::{
             UnionStackId,
         },
     },
-    interpret::Cursor,
+    interpret::{Cursor, Pass},
 };
 
 use super::sum;
 use crate::{
     context::PassContext,
-    fallback::{self, Arguments, Interpretable},
+    fallback::Interpretable,
     packets::{pieces, point, point_to_rest, world},
-    runtime::{Address, Function, World, functions},
+    runtime::{Address, Function, World, functions, interpret},
     vector::{Vector, words_of},
     wire::{BitString, Block},
 };
@@ -121,15 +121,7 @@ unsafe extern "C" fn extract(
     let next = stack.map_or(0, |stack| block.next_index(stack));
     let header = match stack {
         None => Some(HeaderId(of)),
-        Some(AnyStack::Headers(stack)) => {
-            let elements = &ir.stacks[stack.index()].elements;
-            elements.get(next as usize).copied()
-        }
-        Some(AnyStack::Unions(stack)) => {
-            let union = ir.union_stacks[stack.index()].elements.get(next as usize);
-            let members = union.map(|union| &ir.unions[union.index()].members);
-            members.and_then(|members| members.get(to_usize(member)).copied())
-        }
+        Some(stack) => ir.element(stack, to_u32(member), next as usize),
     };
     let Some(header) = header else {
         return failed(errors.stack_out_of_bounds);
@@ -305,14 +297,9 @@ unsafe extern "C" fn interpret_number(
     out: *mut u64,
     n_words: u64,
 ) {
-    // SAFETY: called by generated code only, in a pass; `out` has so many words.
-    let (world, vector, out) = unsafe {
-        let out = std::slice::from_raw_parts_mut(out, to_usize(n_words));
-        (World::new(context), Vector::new(block), out)
-    };
-    // SAFETY: generated code gives the entry whose action it runs, or nothing.
-    let construct = (construct, unsafe { Arguments::new(arguments) });
-    fallback::with(world, vector, construct, |pass, what| {
+    // SAFETY: called by generated code only; `out` has so many words.
+    let out = unsafe { std::slice::from_raw_parts_mut(out, to_usize(n_words)) };
+    let run = |pass: &mut Pass<'_>, what: &Interpretable| {
         if let Interpretable::Number(expr) = what {
             let number = pass.number(expr);
             for (word, value) in out.iter_mut().zip(words_of(&number, to_usize(n_words))) {
@@ -320,7 +307,9 @@ unsafe extern "C" fn interpret_number(
             }
         }
         0
-    });
+    };
+    // SAFETY: generated code gives the context, the block and the arguments of the pass it is in.
+    unsafe { interpret(context, block, construct, arguments, run) };
 }
 
 /// Runs an operation of the parser that has no native code. Gives the position behind it, or the
@@ -332,10 +321,8 @@ unsafe extern "C" fn interpret_operation(
     at: u64,
 ) -> i64 {
     // SAFETY: called by generated code only, in a pass; the context's pieces are the frame's.
-    let (world, vector, frame) =
-        unsafe { (World::new(context), Vector::new(block), pieces(&*context)) };
-    let construct = (construct, Arguments::none());
-    let result = fallback::with(world, vector, construct, |pass, what| {
+    let frame = unsafe { pieces(&*context) };
+    let run = |pass: &mut Pass<'_>, what: &Interpretable| {
         let Interpretable::Operation(operation) = what else {
             return 0;
         };
@@ -349,6 +336,8 @@ unsafe extern "C" fn interpret_operation(
             Err(code) => failed(code),
         };
         position.cast_unsigned()
-    });
+    };
+    // SAFETY: generated code gives the context and the block of the pass it is in.
+    let result = unsafe { interpret(context, block, construct, std::ptr::null(), run) };
     result.cast_signed()
 }

@@ -10,8 +10,8 @@ use crate::{
     externs::register::Registers,
     limits,
     program::ir::{
-        Arithmetic, BoolExpr, Comparison, Expr, FieldId, HeaderExpr, HeaderId, Ir, KeySource,
-        UnionExpr, UnionId,
+        AnyStack, Arithmetic, BoolExpr, Comparison, Expr, FieldId, HeaderExpr, HeaderId, Ir,
+        KeySource, UnionExpr, UnionId,
     },
     value::{self, Int},
 };
@@ -103,7 +103,7 @@ impl Scope<'_> {
             HeaderExpr::Header(header) => Some(*header),
             HeaderExpr::Element { stack, index } => {
                 let index = value::as_usize(&self.number(index))?;
-                self.ir.element(*stack, index)
+                self.ir.element(AnyStack::Headers(*stack), 0, index)
             }
             HeaderExpr::Member { union, offset } => {
                 Some(self.ir.member(self.union(union)?, *offset))

@@ -5,7 +5,7 @@ use super::{control_flow::Pass, packet, trace::header_values};
 use crate::{
     bits, limits,
     program::ir::{
-        AnyStack, ExtractTarget, HeaderId, KeyPart, ParserOp, Place, State, StateId, TransitionCase,
+        ExtractTarget, HeaderId, KeyPart, ParserOp, Place, State, StateId, TransitionCase,
     },
     trace::{self, TraceKind},
     value::{self, Int},
@@ -219,26 +219,18 @@ fn target_header(pass: &Pass<'_>, target: &ExtractTarget) -> Result<HeaderId, Pa
     let ir = pass.ir;
     let header = match target {
         ExtractTarget::Header(header) => Some(*header),
-        ExtractTarget::Stack(stack) => {
-            ir.element(*stack, pass.phv.next_index(AnyStack::Headers(*stack)))
-        }
-        ExtractTarget::UnionStack { stack, member } => {
-            let next = pass.phv.next_index(AnyStack::Unions(*stack));
-            let union = ir.union_element(*stack, next);
-            union.map(|union| ir.member(union, *member))
+        ExtractTarget::Next { stack, member } => {
+            ir.element(*stack, *member, pass.phv.next_index(*stack))
         }
     };
     header.ok_or(ir.core_errors.stack_out_of_bounds)
 }
 
 fn push_back(pass: &mut Pass<'_>, target: &ExtractTarget) {
-    let stack = match target {
-        ExtractTarget::Header(_) => return,
-        ExtractTarget::Stack(stack) => AnyStack::Headers(*stack),
-        ExtractTarget::UnionStack { stack, .. } => AnyStack::Unions(*stack),
-    };
-    let next = pass.phv.next_index(stack);
-    pass.phv.set_next_index(stack, next + 1);
+    if let ExtractTarget::Next { stack, .. } = target {
+        let next = pass.phv.next_index(*stack);
+        pass.phv.set_next_index(*stack, next + 1);
+    }
 }
 
 fn extract(

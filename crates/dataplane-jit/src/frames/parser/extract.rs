@@ -24,8 +24,10 @@ impl Writer<'_, '_, '_, '_> {
                 self.e.set_valid(*header);
                 self.advance(bytes);
             }
-            ExtractTarget::Stack(stack) => self.extract_element(state, *stack),
-            ExtractTarget::UnionStack { .. } => self.extract_at_run_time(target, None),
+            ExtractTarget::Next { stack, .. } => match stack {
+                AnyStack::Headers(stack) => self.extract_element(state, *stack),
+                AnyStack::Unions(_) => self.extract_at_run_time(target, None),
+            },
         }
         Ok(())
     }
@@ -124,8 +126,10 @@ impl Writer<'_, '_, '_, '_> {
     pub(super) fn extract_at_run_time(&mut self, target: &ExtractTarget, bits: Option<Value>) {
         let (kind, of, member) = match target {
             ExtractTarget::Header(header) => (0, header.0, 0),
-            ExtractTarget::Stack(stack) => (1, stack.0, 0),
-            ExtractTarget::UnionStack { stack, member } => (2, stack.0, *member),
+            ExtractTarget::Next { stack, member } => match stack {
+                AnyStack::Headers(stack) => (1, stack.0, *member),
+                AnyStack::Unions(stack) => (2, stack.0, *member),
+            },
         };
         let at = self.taken();
         let b = &mut self.e.b;

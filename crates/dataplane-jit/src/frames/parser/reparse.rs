@@ -11,7 +11,9 @@ use std::mem::offset_of;
 
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value, condcodes::IntCC, types};
 use cranelift_frontend::Variable;
-use dataplane::engine::ir::{ExtractTarget, HeaderId, Ir, KeyPart, ParserOp, Place, State};
+use dataplane::engine::ir::{
+    AnyStack, ExtractTarget, HeaderId, Ir, KeyPart, ParserOp, Place, State,
+};
 
 use super::{Writer, bits, iconst, states};
 use crate::{
@@ -96,14 +98,17 @@ impl Writer<'_, '_, '_, '_> {
     fn is_operation_possible(&self, op: &ParserOp) -> bool {
         match op {
             ParserOp::Extract(ExtractTarget::Header(header)) => self.may_stand(*header),
-            ParserOp::Extract(ExtractTarget::Stack(stack)) => {
+            ParserOp::Extract(ExtractTarget::Next {
+                stack: AnyStack::Headers(stack),
+                ..
+            }) => {
                 let elements = &self.e.ir().stacks[stack.index()].elements;
                 elements.iter().all(|header| self.may_stand(*header))
             }
             // Giving up later must leave no trace.
             ParserOp::Set { to, .. } => !matches!(to, Place::RegisterCell { .. }),
             ParserOp::Verify { .. } => true,
-            ParserOp::Extract(ExtractTarget::UnionStack { .. })
+            ParserOp::Extract(_)
             | ParserOp::ExtractVariable { .. }
             | ParserOp::SetLookahead { .. }
             | ParserOp::Advance { .. }

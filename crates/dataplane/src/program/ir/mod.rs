@@ -254,9 +254,11 @@ impl Ir {
     }
 
     /// A header of a stack; none beyond its end.
-    pub(crate) fn element(&self, stack: StackId, index: usize) -> Option<HeaderId> {
-        let elements = &self.stacks[stack.index()].elements;
-        elements.get(index).copied()
+    pub fn element(&self, stack: AnyStack, member: u32, index: usize) -> Option<HeaderId> {
+        match stack {
+            AnyStack::Headers(stack) => self.stacks[stack.index()].elements.get(index).copied(),
+            AnyStack::Unions(stack) => Some(self.member(self.union_element(stack, index)?, member)),
+        }
     }
 
     /// A union of a stack; none beyond its end.

@@ -1,6 +1,6 @@
 //! The parser: states, what they extract, where they go on.
 
-use super::{BoolExpr, Expr, HeaderId, Place, Primitive, StackId, StateId, UnionStackId};
+use super::{AnyStack, BoolExpr, Expr, HeaderId, Place, Primitive, StateId};
 use crate::{ValueSetId, value::Int};
 
 /// Where the parser extracts to.
@@ -9,12 +9,10 @@ pub enum ExtractTarget {
     /// An instance.
     Header(HeaderId),
     /// The next element of a stack; full is an error.
-    Stack(StackId),
-    /// A member of the next element of a union stack; full is an error.
-    UnionStack {
+    Next {
         /// The stack.
-        stack: UnionStackId,
-        /// The member's position in the union.
+        stack: AnyStack,
+        /// Of a stack of unions, the member's position in the union.
         member: u32,
     },
 }

@@ -8,7 +8,8 @@ use super::{At, Context, Load, Loader, index_u32};
 use crate::{
     limits,
     program::ir::{
-        Expr, ExtractTarget, KeyPart, ParserOp, State, StateId, Transition, TransitionCase,
+        AnyStack, Expr, ExtractTarget, KeyPart, ParserOp, State, StateId, Transition,
+        TransitionCase,
     },
     value::{self, Int},
 };
@@ -183,12 +184,16 @@ impl At<'_, '_> {
     fn extract_target(&self, value: &Value) -> Load<ExtractTarget> {
         Ok(match value {
             Value::Regular(name) => ExtractTarget::Header(self.header(name)?),
-            Value::Stack(name) => ExtractTarget::Stack(self.header_stack(name)?),
+            Value::Stack(name) => ExtractTarget::Next {
+                stack: AnyStack::Headers(self.header_stack(name)?),
+                member: 0,
+            },
             Value::UnionStack((name, member)) => {
                 let stack = self.union_stack(name)?;
                 let union = self.loader.ir.union_stacks[stack.index()].elements[0];
                 let member = self.member_offset(union, member)?;
-                ExtractTarget::UnionStack { stack, member }
+                let stack = AnyStack::Unions(stack);
+                ExtractTarget::Next { stack, member }
             }
             other => return self.fail(format!("cannot extract into {other:?}")),
         })
@@ -198,14 +203,10 @@ impl At<'_, '_> {
     fn is_variable(&self, target: &ExtractTarget) -> bool {
         let ir = &self.loader.ir;
         let header = match target {
-            ExtractTarget::Header(header) => *header,
-            ExtractTarget::Stack(stack) => ir.stacks[stack.index()].elements[0],
-            ExtractTarget::UnionStack { stack, member } => {
-                let union = ir.union_stacks[stack.index()].elements[0];
-                ir.unions[union.index()].members[*member as usize]
-            }
+            ExtractTarget::Header(header) => Some(*header),
+            ExtractTarget::Next { stack, member } => ir.element(*stack, *member, 0),
         };
-        ir.headers[header.index()].variable_field.is_some()
+        header.is_some_and(|header| ir.headers[header.index()].variable_field.is_some())
     }
 
     fn key_part(&self, value: &Value) -> Load<KeyPart> {
