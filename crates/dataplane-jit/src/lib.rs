@@ -11,6 +11,7 @@ mod factory;
 mod fallback;
 mod flow;
 mod frames;
+mod graph;
 mod instances;
 pub mod layout;
 pub mod lookup;

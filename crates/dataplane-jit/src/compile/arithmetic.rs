@@ -27,17 +27,15 @@ impl Emit<'_, '_, '_> {
                 let (left, right) = (self.low(left, n)?, self.low(right, n)?);
                 Ok(self.multiply(&left, &right))
             }
-            Arithmetic::And => {
-                let pairs = self.pairs(left, right, n)?;
-                Ok(pairs.map(|(a, b)| self.b.ins().band(a, b)).collect())
-            }
-            Arithmetic::Or => {
-                let pairs = self.pairs(left, right, n)?;
-                Ok(pairs.map(|(a, b)| self.b.ins().bor(a, b)).collect())
-            }
-            Arithmetic::Xor => {
-                let pairs = self.pairs(left, right, n)?;
-                Ok(pairs.map(|(a, b)| self.b.ins().bxor(a, b)).collect())
+            Arithmetic::And | Arithmetic::Or | Arithmetic::Xor => {
+                let (left, right) = (self.low(left, n)?, self.low(right, n)?);
+                let pairs = left.into_iter().zip(right);
+                let words = pairs.map(|(a, b)| match op {
+                    Arithmetic::And => self.b.ins().band(a, b),
+                    Arithmetic::Or => self.b.ins().bor(a, b),
+                    _ => self.b.ins().bxor(a, b),
+                });
+                Ok(words.collect())
             }
             Arithmetic::ShiftLeft => self.shift_left(left, right, n),
             Arithmetic::ShiftRight => self.shift_right(left, right, n),
@@ -47,17 +45,6 @@ impl Emit<'_, '_, '_> {
                 self.saturate(op, left, right, n)
             }
         }
-    }
-
-    /// The low words of both, side by side.
-    fn pairs(
-        &mut self,
-        left: &Expr,
-        right: &Expr,
-        n: usize,
-    ) -> Result<impl Iterator<Item = (Value, Value)> + use<>, String> {
-        let left = self.low(left, n)?;
-        Ok(left.into_iter().zip(self.low(right, n)?))
     }
 
     fn add(&mut self, left: &[Value], right: &[Value], subtract: bool) -> Words {
@@ -172,14 +159,7 @@ impl Emit<'_, '_, '_> {
             let exact = range.map_or(usize::MAX, |it| it.words());
             let signed = range.is_some_and(|it| it.is_signed());
             let words = self.low(left, exact.min(needed))?;
-            let mut words = words;
-            if words.len() < needed {
-                let fill = match words.last() {
-                    Some(top) if signed => self.b.ins().sshr_imm_u(*top, 63),
-                    _ => self.constant(0),
-                };
-                words.resize(needed, fill);
-            }
+            let words = self.extend(words, signed, needed);
             return Ok((0..n)
                 .map(|word| {
                     let (low, high) = (words[word + whole], words[word + whole + 1]);

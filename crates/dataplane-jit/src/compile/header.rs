@@ -153,7 +153,8 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    fn header_bytes(&mut self, header: HeaderId) -> Value {
+    /// The bytes of a header on the wire.
+    pub(crate) fn header_bytes(&mut self, header: HeaderId) -> Value {
         let declared = &self.ir().headers[header.index()];
         if declared.variable_field.is_none() {
             return self.constant(u64::from(declared.fixed_bits / 8));

@@ -3,7 +3,7 @@
 
 use std::mem::offset_of;
 
-use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::{
     DropReason,
     engine::{
@@ -257,6 +257,27 @@ impl Emit<'_, '_, '_> {
         self.jump(after);
         self.begin(after);
         Ok(())
+    }
+
+    /// What is computed where a value is not 0; elsewhere what it is otherwise.
+    pub(crate) fn where_true(
+        &mut self,
+        condition: Value,
+        otherwise: Value,
+        body: impl FnOnce(&mut Self) -> Value,
+    ) -> Value {
+        let [yes, after] = self.blocks();
+        let result = self.b.append_block_param(after, types::I64);
+        let otherwise = [BlockArg::Value(otherwise)];
+        let no_args: &[BlockArg] = &[];
+        self.b
+            .ins()
+            .brif(condition, yes, no_args, after, &otherwise);
+        self.begin_inner(yes);
+        let value = body(self);
+        self.b.ins().jump(after, &[BlockArg::Value(value)]);
+        self.begin(after);
+        result
     }
 
     fn if_inside(

@@ -370,20 +370,11 @@ impl<'p> Emit<'_, '_, 'p> {
         let action = self.load(types::I32, Region::Entry, entry, ENTRY_ACTION);
         let resolve = i64::from(RESOLVE.cast_signed());
         let is_open = self.b.ins().icmp_imm_s(IntCC::Equal, action, resolve);
-        let [ask, after] = self.blocks();
-        let result = self.b.append_block_param(after, types::I64);
-        let closed = [BlockArg::Value(entry)];
-        self.b.ins().brif(is_open, ask, &[], after, &closed);
-        self.b.switch_to_block(ask);
-        let table = self.constant32(applied.number());
-        let number = match number {
-            Some(number) => number,
-            None => self.constant32(MISS),
-        };
-        let found = self.ask("resolve", &[table, number]);
-        self.b.ins().jump(after, &[BlockArg::Value(found)]);
-        self.begin(after);
-        result
+        self.where_true(is_open, entry, |emit| {
+            let table = emit.constant32(applied.number());
+            let number = number.unwrap_or_else(|| emit.constant32(MISS));
+            emit.ask("resolve", &[table, number])
+        })
     }
 
     /// The words of a key.

@@ -9,6 +9,7 @@ use dataplane::{
 
 use super::dependence::{Inputs, Values, Variable};
 use crate::{
+    graph::topological,
     layout::Layout,
     lookup::shape::KeyShape,
     tables::{position_of, runnable},
@@ -102,38 +103,13 @@ fn successors(node: &Node, program: &Program) -> Vec<NodeId> {
 /// a table stands twice, or where there are too many.
 fn order(program: &Program, start: Option<NodeId>) -> Option<Vec<NodeId>> {
     let nodes = &program.ir().nodes;
-    let mut done: Vec<NodeId> = Vec::new();
-    let mut state: HashMap<NodeId, bool> = HashMap::new();
-    let mut stack: Vec<(NodeId, bool)> = start.map(|start| (start, false)).into_iter().collect();
+    let order = topological(start, |node| successors(&nodes[node.index()], program))?;
     let mut tables = BTreeSet::new();
-    while let Some((node, is_left)) = stack.pop() {
-        if is_left {
-            state.insert(node, true);
-            done.push(node);
-            continue;
-        }
-        match state.get(&node) {
-            Some(true) => continue,
-            Some(false) => return None,
-            None => {}
-        }
-        state.insert(node, false);
-        if let Node::Table(table) = &nodes[node.index()]
-            && !tables.insert(*table)
-        {
-            return None;
-        }
-        stack.push((node, true));
-        for next in successors(&nodes[node.index()], program) {
-            match state.get(&next) {
-                Some(true) => {}
-                Some(false) => return None,
-                None => stack.push((next, false)),
-            }
-        }
-    }
-    done.reverse();
-    (done.len() <= NODES_MAX).then_some(done)
+    let mut is_new = |node: &NodeId| match &nodes[node.index()] {
+        Node::Table(table) => tables.insert(*table),
+        _ => true,
+    };
+    (order.len() <= NODES_MAX && order.iter().all(&mut is_new)).then_some(order)
 }
 
 impl<'p> Follower<'p> {

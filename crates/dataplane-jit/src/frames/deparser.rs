@@ -1,7 +1,7 @@
 //! The deparser as code: each header that is valid is stored behind the one before, eight bytes at a
 //! time. What is packed is copied as it stands; words are put in.
 
-use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
+use cranelift_codegen::ir::{InstBuilder, Value, types};
 use dataplane::engine::ir::HeaderId;
 
 use super::{
@@ -40,13 +40,7 @@ pub(crate) fn len(e: &mut Emit<'_, '_, '_>) -> Value {
     let ir = e.ir();
     let mut sum = e.constant(0);
     for header in &ir.deparser.order {
-        let declared = &ir.headers[header.index()];
-        let mut bytes = e.constant(u64::from(declared.fixed_bits / 8));
-        if declared.variable_field.is_some() {
-            let variable = e.variable_bits(*header);
-            let variable = bits::shift_right(&mut e.b, variable, 3);
-            bytes = e.b.ins().iadd(bytes, variable);
-        }
+        let bytes = e.header_bytes(*header);
         let is_valid = e.valid(*header);
         let is_valid = e.b.ins().uextend(types::I64, is_valid);
         let bytes = e.b.ins().imul(bytes, is_valid);
@@ -58,17 +52,7 @@ pub(crate) fn len(e: &mut Emit<'_, '_, '_>) -> Value {
 /// Writes a header if it is valid; gives where the next one goes.
 fn header_at(e: &mut Emit<'_, '_, '_>, header: HeaderId, out: Value) -> Value {
     let is_valid = e.valid(header);
-    let [write, next] = e.blocks();
-    let end = e.b.append_block_param(next, types::I64);
-    let unchanged = [BlockArg::Value(out)];
-    e.b.ins()
-        .brif(is_valid, write, &[] as &[BlockArg], next, &unchanged);
-    e.begin_inner(write);
-    let after = fields(e, header, out);
-    e.b.ins().jump(next, &[BlockArg::Value(after)]);
-    // What was read of the fields is not known on the other way.
-    e.begin(next);
-    end
+    e.where_true(is_valid, out, |e| fields(e, header, out))
 }
 
 fn fields(e: &mut Emit<'_, '_, '_>, header: HeaderId, out: Value) -> Value {

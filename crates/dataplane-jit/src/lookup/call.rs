@@ -73,35 +73,6 @@ impl TableIndex {
             _ => std::ptr::from_ref(self).cast(),
         }
     }
-
-    /// The entry that a key hits, found as generated code does it.
-    ///
-    /// # Panics
-    /// If the key has not as many words as [`TableIndex::shape`] says.
-    pub fn call(&self, key: &[u64]) -> Option<u32> {
-        assert_eq!(key.len(), self.shape().words(), "words of a key");
-        let target = self.target();
-        let LookupFunction {
-            address,
-            takes_words,
-        } = self.function();
-        let is_lpm = matches!(self.index, Index::Lpm(_));
-        // SAFETY: the target is that of the function, which is one of these by the key's length.
-        let found = unsafe {
-            match *key {
-                [a] if is_lpm => lpm_1(target, a),
-                [a, b] if is_lpm => lpm_2(target, a, b),
-                [a, b, c] if is_lpm => lpm_3(target, a, b, c),
-                [a, b, c, d] if is_lpm => lpm_4(target, a, b, c, d),
-                [a] if takes_words => exact_1(target, a),
-                [a, b] if takes_words => exact_2(target, a, b),
-                [a, b, c] if takes_words => exact_3(target, a, b, c),
-                [a, b, c, d] if takes_words => exact_4(target, a, b, c, d),
-                _ => std::mem::transmute::<*const u8, OfKey>(address)(target, key.as_ptr()),
-            }
-        };
-        (found != MISS).then_some(found)
-    }
 }
 
 /// Any table, any number of words.
@@ -141,4 +112,40 @@ unsafe extern "C" fn ternary<const WORDS: usize>(index: *const c_void, key: *con
     // SAFETY: the caller gives a live index and as many words as its keys have, which are `WORDS`.
     let (index, key) = unsafe { (&*index.cast::<TernaryIndex>(), &*key.cast::<[u64; WORDS]>()) };
     index.find(WORDS, key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl TableIndex {
+        /// The entry that a key hits, found as generated code does it.
+        ///
+        /// # Panics
+        /// If the key has not as many words as [`TableIndex::shape`] says.
+        pub(in crate::lookup) fn call(&self, key: &[u64]) -> Option<u32> {
+            assert_eq!(key.len(), self.shape().words(), "words of a key");
+            let target = self.target();
+            let LookupFunction {
+                address,
+                takes_words,
+            } = self.function();
+            let is_lpm = matches!(self.index, Index::Lpm(_));
+            // SAFETY: the target is that of the function, which is one of these by the key's length.
+            let found = unsafe {
+                match *key {
+                    [a] if is_lpm => lpm_1(target, a),
+                    [a, b] if is_lpm => lpm_2(target, a, b),
+                    [a, b, c] if is_lpm => lpm_3(target, a, b, c),
+                    [a, b, c, d] if is_lpm => lpm_4(target, a, b, c, d),
+                    [a] if takes_words => exact_1(target, a),
+                    [a, b] if takes_words => exact_2(target, a, b),
+                    [a, b, c] if takes_words => exact_3(target, a, b, c),
+                    [a, b, c, d] if takes_words => exact_4(target, a, b, c, d),
+                    _ => std::mem::transmute::<*const u8, OfKey>(address)(target, key.as_ptr()),
+                }
+            };
+            (found != MISS).then_some(found)
+        }
+    }
 }

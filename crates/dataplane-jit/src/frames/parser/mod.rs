@@ -26,6 +26,7 @@ use crate::{
     compile::{Emit, Native, range::Range},
     context::PassContext,
     fallback::Interpretable,
+    graph::topological,
 };
 
 /// The function that is being written.
@@ -120,32 +121,9 @@ fn next_states(state: &State) -> impl Iterator<Item = StateId> {
 /// Whether more states than [`limits::PARSER_STEPS_MAX`] can be entered: only where some state
 /// leads back to itself.
 pub(super) fn has_cycle(parser: &Parser) -> bool {
-    // 0: not seen, 1: on the way, 2: done.
-    let mut marks = vec![0_u8; parser.states.len()];
-    let mut stack: Vec<(StateId, bool)> = parser
-        .start
-        .map(|start| (start, false))
-        .into_iter()
-        .collect();
-    while let Some((id, is_done)) = stack.pop() {
-        if is_done {
-            marks[id.index()] = 2;
-            continue;
-        }
-        match marks[id.index()] {
-            1 | 2 => continue,
-            _ => marks[id.index()] = 1,
-        }
-        stack.push((id, true));
-        for next in next_states(&parser.states[id.index()]) {
-            match marks[next.index()] {
-                0 => stack.push((next, false)),
-                1 => return true,
-                _ => {}
-            }
-        }
-    }
-    parser.states.len() > limits::PARSER_STEPS_MAX as usize
+    let next = |id: StateId| next_states(&parser.states[id.index()]).collect();
+    let order = topological(parser.start, next);
+    order.is_none() || parser.states.len() > limits::PARSER_STEPS_MAX as usize
 }
 
 impl Writer<'_, '_, '_, '_> {
