@@ -329,7 +329,7 @@ impl<'p> Usage<'p> {
                 self.number(high);
                 self.write(to);
             }
-            Primitive::Assert(condition) | Primitive::Assume(condition) => self.truth(condition),
+            Primitive::Check(condition, _) => self.truth(condition),
             Primitive::AssignHeader { to, from } => {
                 let (to, from) = (self.headers(to), self.headers(from));
                 self.move_whole(&to, &from);
@@ -343,13 +343,8 @@ impl<'p> Usage<'p> {
                 self.move_whole(&to, &from);
             }
             Primitive::AssignStack { to, from } => {
-                self.copy_within(AnyStack::Headers(*from));
-                let headers = instances::within(self.ir, AnyStack::Headers(*to));
-                self.move_whole(&headers, &[]);
-            }
-            Primitive::AssignUnionStack { to, from } => {
-                self.copy_within(AnyStack::Unions(*from));
-                let headers = instances::within(self.ir, AnyStack::Unions(*to));
+                self.copy_within(*from);
+                let headers = instances::within(self.ir, *to);
                 self.move_whole(&headers, &[]);
             }
             Primitive::Push(stack, count) | Primitive::Pop(stack, count) => {

@@ -3,9 +3,7 @@
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
-use dataplane::engine::ir::{
-    AnyStack, Expr, FieldId, HeaderExpr, HeaderId, StackId, UnionExpr, UnionId, UnionStackId,
-};
+use dataplane::engine::ir::{AnyStack, Expr, FieldId, HeaderExpr, HeaderId, UnionExpr, UnionId};
 
 use super::{Emit, Native, expression::Found, primitive::COPY_WORDS_MAX};
 use crate::{context::PassContext, instances, layout::WORD_BYTES};
@@ -240,43 +238,33 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Copies a whole stack and its `nextIndex`.
-    pub(super) fn assign_stack(&mut self, to: StackId, from: StackId) -> Native {
-        let stacks = &self.ir().stacks;
-        let (targets, sources) = (&stacks[to.index()].elements, &stacks[from.index()].elements);
-        if targets.len() > STACK_ELEMENTS_MAX {
-            return Err(format!(
-                "an assignment of a stack of {} elements",
-                targets.len()
-            ));
+    pub(super) fn assign_stack(&mut self, to: AnyStack, from: AnyStack) -> Native {
+        let ir = self.ir();
+        let size = ir.stack_size(to);
+        if size > STACK_ELEMENTS_MAX {
+            return Err(format!("an assignment of a stack of {size} elements"));
         }
-        for (to, from) in targets.iter().zip(sources) {
-            self.check_same_shape(*to, *from)?;
+        match (to, from) {
+            (AnyStack::Headers(a), AnyStack::Headers(b)) => {
+                let [targets, sources] = [a, b].map(|id| &ir.stacks[id.index()].elements);
+                let pairs = targets.iter().zip(sources);
+                let is_same =
+                    |(to, from): (&HeaderId, &HeaderId)| self.check_same_shape(*to, *from);
+                pairs.clone().try_for_each(is_same)?;
+                self.copy_next_index(to, from);
+                pairs.for_each(|(to, from)| self.copy_or_invalidate(*to, *from));
+                Ok(())
+            }
+            (AnyStack::Unions(a), AnyStack::Unions(b)) => {
+                let [targets, sources] = [a, b].map(|id| &ir.union_stacks[id.index()].elements);
+                let mut pairs = targets.iter().zip(sources);
+                let is_same = |(to, from): (&UnionId, &UnionId)| self.check_same_union(*to, *from);
+                pairs.clone().try_for_each(is_same)?;
+                self.copy_next_index(to, from);
+                pairs.try_for_each(|(to, from)| self.copy_union(*to, *from))
+            }
+            _ => Err("an assignment between stacks of different kinds".into()),
         }
-        self.copy_next_index(AnyStack::Headers(to), AnyStack::Headers(from));
-        for (to, from) in targets.iter().zip(sources) {
-            self.copy_or_invalidate(*to, *from);
-        }
-        Ok(())
-    }
-
-    /// Copies a whole stack of unions and its `nextIndex`.
-    pub(super) fn assign_union_stack(&mut self, to: UnionStackId, from: UnionStackId) -> Native {
-        let stacks = &self.ir().union_stacks;
-        let (targets, sources) = (&stacks[to.index()].elements, &stacks[from.index()].elements);
-        if targets.len() > STACK_ELEMENTS_MAX {
-            return Err(format!(
-                "an assignment of a stack of {} unions",
-                targets.len()
-            ));
-        }
-        for (to, from) in targets.iter().zip(sources) {
-            self.check_same_union(*to, *from)?;
-        }
-        self.copy_next_index(AnyStack::Unions(to), AnyStack::Unions(from));
-        for (to, from) in targets.iter().zip(sources) {
-            self.copy_union(*to, *from)?;
-        }
-        Ok(())
     }
 
     /// Copies the members of a union.

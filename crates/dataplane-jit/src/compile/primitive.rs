@@ -62,13 +62,9 @@ impl Emit<'_, '_, '_> {
                 return Flow::Jump(*target, Some(is_zero));
             }
             Primitive::Exit => return Flow::Exit,
-            Primitive::Assert(condition) => {
+            Primitive::Check(condition, reason) => {
                 let holds = self.condition(condition);
-                return Flow::Check(holds, DropReason::AssertionFailed);
-            }
-            Primitive::Assume(condition) => {
-                let holds = self.condition(condition);
-                return Flow::Check(holds, DropReason::AssumptionFailed);
+                return Flow::Check(holds, *reason);
             }
             _ => {}
         }
@@ -98,7 +94,6 @@ impl Emit<'_, '_, '_> {
             }
             Primitive::AssignUnion { to, from } => self.assign_union(to, from),
             Primitive::AssignStack { to, from } => self.assign_stack(*to, *from),
-            Primitive::AssignUnionStack { to, from } => self.assign_union_stack(*to, *from),
             Primitive::Push(stack, count) => self.move_stack(*stack, count, true),
             Primitive::Pop(stack, count) => self.move_stack(*stack, count, false),
             Primitive::MarkToDrop => self.mark_to_drop(),

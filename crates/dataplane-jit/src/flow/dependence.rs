@@ -297,8 +297,7 @@ impl<'p> Values<'p> {
             Primitive::AssignUnion { to, .. } => {
                 self.lose_headers(&instances::members(ir, instances::unions(ir, to)));
             }
-            Primitive::AssignStack { to, .. } => self.lose_stack(AnyStack::Headers(*to)),
-            Primitive::AssignUnionStack { to, .. } => self.lose_stack(AnyStack::Unions(*to)),
+            Primitive::AssignStack { to, .. } => self.lose_stack(*to),
             Primitive::Push(stack, _) | Primitive::Pop(stack, _) => self.lose_stack(*stack),
             // They write nothing of the packet. A new primitive is to be thought about here: what it
             // writes and is not followed would be kept for packets for which it is not true.
@@ -310,8 +309,7 @@ impl<'p> Values<'p> {
             | Primitive::Count { .. }
             | Primitive::Digest(_)
             | Primitive::Truncate(_)
-            | Primitive::Assert(_)
-            | Primitive::Assume(_)
+            | Primitive::Check(..)
             | Primitive::Log { .. }
             | Primitive::Clone { .. }
             | Primitive::ChangePayload { .. }

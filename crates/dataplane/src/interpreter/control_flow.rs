@@ -165,9 +165,6 @@ impl Pass<'_> {
                 }
             }
             Primitive::AssignStack { to, from } => self.phv.assign_stack(self.ir, *to, *from),
-            Primitive::AssignUnionStack { to, from } => {
-                self.phv.assign_union_stack(self.ir, *to, *from);
-            }
             Primitive::AddHeader(header) => self.set_validity(header, true),
             Primitive::RemoveHeader(header) => self.set_validity(header, false),
             Primitive::Push(stack, count) | Primitive::Pop(stack, count) => {
@@ -182,12 +179,7 @@ impl Pass<'_> {
                 }
             }
             Primitive::Exit => self.exited = true,
-            Primitive::Assert(condition) => {
-                return self.check(condition, DropReason::AssertionFailed);
-            }
-            Primitive::Assume(condition) => {
-                return self.check(condition, DropReason::AssumptionFailed);
-            }
+            Primitive::Check(condition, reason) => return self.check(condition, *reason),
             other => self.extern_call(other),
         }
         Flow::Next

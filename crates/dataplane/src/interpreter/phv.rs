@@ -1,7 +1,7 @@
 //! The packet header vector: the value of every field, the validity of every header.
 
 use crate::{
-    program::ir::{AnyStack, FieldId, HeaderId, Ir, StackId, UnionId, UnionStackId},
+    program::ir::{AnyStack, FieldId, HeaderId, Ir, UnionId},
     value::{self, Int},
 };
 
@@ -194,28 +194,19 @@ impl Phv {
         }
     }
 
-    pub(crate) fn assign_stack(&mut self, ir: &Ir, to: StackId, from: StackId) {
-        let next = self.next_index(AnyStack::Headers(from));
-        self.set_next_index(AnyStack::Headers(to), next);
-        let (to, from) = (&ir.stacks[to.index()], &ir.stacks[from.index()]);
-        for (to, from) in to.elements.iter().zip(&from.elements) {
-            self.assign_header(ir, *to, *from);
-        }
-    }
-
-    pub(crate) fn assign_union_stack(&mut self, ir: &Ir, to: UnionStackId, from: UnionStackId) {
-        let next = self.next_index(AnyStack::Unions(from));
-        self.set_next_index(AnyStack::Unions(to), next);
-        let (to, from) = (&ir.union_stacks[to.index()], &ir.union_stacks[from.index()]);
-        for (to, from) in to.elements.iter().zip(&from.elements) {
-            self.assign_union(ir, *to, *from);
+    /// Copies a stack of the same kind and size.
+    pub(crate) fn assign_stack(&mut self, ir: &Ir, to: AnyStack, from: AnyStack) {
+        let next = self.next_index(from);
+        self.set_next_index(to, next);
+        for position in 0..ir.stack_size(to) {
+            self.move_element(ir, (to, position), Some((from, position)));
         }
     }
 
     /// Moves the elements of a stack: up by `count` (new ones at the front are invalid), or down.
     /// P4_16 1.2.5, section 8.18.
     pub(crate) fn shift_stack(&mut self, ir: &Ir, stack: AnyStack, count: usize, up: bool) {
-        let size = stack_size(ir, stack);
+        let size = ir.stack_size(stack);
         let next = self.next_index(stack);
         let new_next = match up {
             true => next.saturating_add(count).min(size),
@@ -229,33 +220,34 @@ impl Phv {
                 false => (step, Some(step + count)),
             };
             let from = from.filter(|from| *from < size);
-            self.move_element(ir, stack, to, from);
+            self.move_element(ir, (stack, to), from.map(|from| (stack, from)));
         }
     }
 
-    fn move_element(&mut self, ir: &Ir, stack: AnyStack, to: usize, from: Option<usize>) {
+    /// Copies an element of a stack; from nothing, it becomes invalid.
+    fn move_element(
+        &mut self,
+        ir: &Ir,
+        (stack, to): (AnyStack, usize),
+        from: Option<(AnyStack, usize)>,
+    ) {
         match stack {
             AnyStack::Headers(stack) => {
-                let elements = &ir.stacks[stack.index()].elements;
-                match from {
-                    Some(from) => self.assign_header(ir, elements[to], elements[from]),
-                    None => self.set_invalid(ir, elements[to]),
+                let to = ir.stacks[stack.index()].elements[to];
+                match from.and_then(|(stack, from)| ir.element(stack, 0, from)) {
+                    Some(from) => self.assign_header(ir, to, from),
+                    None => self.set_invalid(ir, to),
                 }
             }
             AnyStack::Unions(stack) => {
-                let elements = &ir.union_stacks[stack.index()].elements;
+                let to = ir.union_stacks[stack.index()].elements[to];
                 match from {
-                    Some(from) => self.assign_union(ir, elements[to], elements[from]),
-                    None => self.set_union_invalid(ir, elements[to]),
+                    Some((AnyStack::Unions(stack), from)) => {
+                        self.assign_union(ir, to, ir.union_stacks[stack.index()].elements[from]);
+                    }
+                    _ => self.set_union_invalid(ir, to),
                 }
             }
         }
-    }
-}
-
-fn stack_size(ir: &Ir, stack: AnyStack) -> usize {
-    match stack {
-        AnyStack::Headers(stack) => ir.stacks[stack.index()].elements.len(),
-        AnyStack::Unions(stack) => ir.union_stacks[stack.index()].elements.len(),
     }
 }

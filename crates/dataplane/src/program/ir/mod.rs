@@ -261,6 +261,14 @@ impl Ir {
         }
     }
 
+    /// Elements of a stack.
+    pub fn stack_size(&self, stack: AnyStack) -> usize {
+        match stack {
+            AnyStack::Headers(stack) => self.stacks[stack.index()].elements.len(),
+            AnyStack::Unions(stack) => self.union_stacks[stack.index()].elements.len(),
+        }
+    }
+
     /// A union of a stack; none beyond its end.
     pub(crate) fn union_element(&self, stack: UnionStackId, index: usize) -> Option<UnionId> {
         let elements = &self.union_stacks[stack.index()].elements;

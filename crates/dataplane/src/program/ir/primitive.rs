@@ -2,9 +2,9 @@
 
 use super::{
     AnyStack, BoolExpr, CalculationId, DigestId, Expr, FieldId, FieldListId, HeaderExpr,
-    PayloadExternId, Place, StackId, UnionExpr, UnionStackId,
+    PayloadExternId, Place, UnionExpr,
 };
-use crate::{CounterId, MeterId, RegisterId};
+use crate::{CounterId, DropReason, MeterId, RegisterId};
 
 /// A statement of an action, of the parser or of the deparser.
 #[derive(Debug, Clone)]
@@ -42,16 +42,9 @@ pub enum Primitive {
     /// A stack's elements and `nextIndex`.
     AssignStack {
         /// Where to.
-        to: StackId,
-        /// Where from.
-        from: StackId,
-    },
-    /// A union stack's elements and `nextIndex`.
-    AssignUnionStack {
-        /// Where to.
-        to: UnionStackId,
-        /// Where from.
-        from: UnionStackId,
+        to: AnyStack,
+        /// Where from: a stack of the same kind and size.
+        from: AnyStack,
     },
     /// `setValid()`: an invalid header's fields become zero.
     AddHeader(HeaderExpr),
@@ -127,10 +120,8 @@ pub enum Primitive {
     Digest(DigestId),
     /// Asks to cut the packet to so many bytes; the shortest length counts.
     Truncate(Expr),
-    /// Ends the packet where it does not hold.
-    Assert(BoolExpr),
-    /// Ends the packet where it does not hold.
-    Assume(BoolExpr),
+    /// Ends the packet where it does not hold, for the reason that it names: `assert` or `assume`.
+    Check(BoolExpr, DropReason),
     /// Seen in traces only.
     Log {
         /// The text, with `{}` for arguments.

@@ -6,12 +6,12 @@ use bmv2_json::{Primitive as JsonPrimitive, Value};
 
 use super::{At, Context, Load, Loader, arity::arities, index_u32, source_line};
 use crate::{
-    ActionId, CounterId, MeterId, RegisterId,
+    ActionId, CounterId, DropReason, MeterId, RegisterId,
     program::{
         ActionInfo, ParamInfo,
         ir::{
             Action, AnyStack, Arithmetic, CalculationId, DigestId, Expr, FieldId, FieldListId,
-            HeaderExpr, Place, Primitive, StackId, UnionStackId,
+            HeaderExpr, Place, Primitive, StackId,
         },
     },
     value::{self, Int},
@@ -194,21 +194,18 @@ impl Call<'_, '_> {
                 Primitive::AssignUnion { to, from }
             }
             "assign_header_stack" | "assign_union_stack" => {
-                match (self.stack(0)?, self.stack(1)?) {
+                let (to, from) = (self.stack(0)?, self.stack(1)?);
+                match (to, from) {
                     (AnyStack::Headers(to), AnyStack::Headers(from)) => {
-                        let elements = |id: StackId| &ir.stacks[id.index()].elements;
-                        let first = |id| HeaderExpr::Header(elements(id)[0]);
+                        let first =
+                            |id: StackId| HeaderExpr::Header(ir.stacks[id.index()].elements[0]);
                         self.same_type(&first(to), &first(from))?;
-                        self.same_size(elements(to).len(), elements(from).len())?;
-                        Primitive::AssignStack { to, from }
                     }
-                    (AnyStack::Unions(to), AnyStack::Unions(from)) => {
-                        let len = |id: UnionStackId| ir.union_stacks[id.index()].elements.len();
-                        self.same_size(len(to), len(from))?;
-                        Primitive::AssignUnionStack { to, from }
-                    }
+                    (AnyStack::Unions(_), AnyStack::Unions(_)) => {}
                     _ => return self.at.fail("expected two stacks of the same kind"),
                 }
+                self.same_size(ir.stack_size(to), ir.stack_size(from))?;
+                Primitive::AssignStack { to, from }
             }
             _ => return Ok(None),
         }))
@@ -307,8 +304,8 @@ impl Call<'_, '_> {
             },
             "generate_digest" => Primitive::Digest(self.digest(1)?),
             "truncate" => Primitive::Truncate(self.number(0)?),
-            "assert" => Primitive::Assert(self.at.truth(self.param(0)?)?),
-            "assume" => Primitive::Assume(self.at.truth(self.param(0)?)?),
+            "assert" => self.check(DropReason::AssertionFailed)?,
+            "assume" => self.check(DropReason::AssumptionFailed)?,
             "log_msg" => self.log()?,
             "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => Primitive::Clone {
                 session: self.number(0)?,
@@ -318,6 +315,11 @@ impl Call<'_, '_> {
             "recirculate" => Primitive::Recirculate(self.request(0)?),
             _ => return self.at.fail("unknown primitive"),
         })
+    }
+
+    fn check(&self, reason: DropReason) -> Load<Primitive> {
+        let condition = self.at.truth(self.param(0)?)?;
+        Ok(Primitive::Check(condition, reason))
     }
 
     fn list(&self, index: usize) -> Load<Option<FieldListId>> {
