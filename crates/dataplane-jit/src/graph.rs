@@ -1,6 +1,9 @@
 //! The order of nodes that lead to each other: those of a control, the states of a parser.
 
-use std::{collections::HashMap, hash::Hash};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::Hash,
+};
 
 /// Those that are reached from a first one, each behind all that lead to it; none where a way leads
 /// back.
@@ -16,8 +19,8 @@ pub(crate) fn topological<T: Copy + Eq + Hash>(
         if is_left {
             seen.insert(node, true);
             done.push(node);
-        } else if !seen.contains_key(&node) {
-            seen.insert(node, false);
+        } else if let Entry::Vacant(place) = seen.entry(node) {
+            place.insert(false);
             stack.push((node, true));
             for next in next(node) {
                 match seen.get(&next) {

@@ -271,6 +271,7 @@ impl Emit<'_, '_, '_> {
         self.begin_inner(yes);
         let value = body(self);
         self.b.ins().jump(after, &[BlockArg::Value(value)]);
+        // What was read of the fields is not known on the other way.
         self.begin(after);
         result
     }

@@ -204,7 +204,11 @@ impl Call<'_, '_> {
                     (AnyStack::Unions(_), AnyStack::Unions(_)) => {}
                     _ => return self.at.fail("expected two stacks of the same kind"),
                 }
-                self.same_size(ir.stack_size(to), ir.stack_size(from))?;
+                let (size, found) = (ir.stack_size(to), ir.stack_size(from));
+                if size != found {
+                    let message = format!("a stack of {found} does not fit one of {size}");
+                    return self.at.fail(message);
+                }
                 Primitive::AssignStack { to, from }
             }
             _ => return Ok(None),
@@ -232,14 +236,6 @@ impl Call<'_, '_> {
         let (to, from) = (&to.name, &from.name);
         self.at
             .fail(format!("\"{to}\" and \"{from}\" have different types"))
-    }
-
-    fn same_size(&self, to: usize, from: usize) -> Load {
-        if to == from {
-            return Ok(());
-        }
-        let message = format!("a stack of {from} does not fit one of {to}");
-        self.at.fail(message)
     }
 
     /// The primitives of P4_14 that compute.
