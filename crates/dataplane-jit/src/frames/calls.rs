@@ -7,12 +7,9 @@
 
 use cranelift_codegen::ir::types;
 use dataplane::{
-    engine::{
-        State,
-        ir::{
-            AnyStack, CalculationId, CalculationInput, HeaderId, Int, StackId, TransitionCase,
-            UnionStackId,
-        },
+    engine::ir::{
+        AnyStack, CalculationId, CalculationInput, HeaderId, Int, StackId, TransitionCase,
+        UnionStackId,
     },
     interpret::{Cursor, Pass},
 };
@@ -119,10 +116,8 @@ unsafe extern "C" fn extract(
         _ => Some(AnyStack::Unions(UnionStackId(of))),
     };
     let next = stack.map_or(0, |stack| block.next_index(stack));
-    let header = match stack {
-        None => Some(HeaderId(of)),
-        Some(stack) => ir.element(stack, to_u32(member), next as usize),
-    };
+    let of_stack = |stack| ir.element(stack, to_u32(member), next as usize);
+    let header = stack.map_or(Some(HeaderId(of)), of_stack);
     let Some(header) = header else {
         return failed(errors.stack_out_of_bounds);
     };
@@ -194,11 +189,10 @@ unsafe extern "C" fn calculate_packed(
     len: u64,
 ) -> u64 {
     // SAFETY: called by generated code only, in a pass, with so many bytes on its stack.
-    let (world, bytes) = unsafe {
+    let (World { state, .. }, bytes) = unsafe {
         let bytes = std::slice::from_raw_parts(bytes, to_usize(len));
         (World::new(context), bytes)
     };
-    let state: &mut State = world.state;
     state.calculate(CalculationId(calculation), bytes)
 }
 

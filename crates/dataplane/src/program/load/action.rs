@@ -186,9 +186,7 @@ impl Call<'_, '_> {
             "assign_union" => {
                 let to = self.at.union_expr(self.param(0)?)?;
                 let from = self.at.union_expr(self.param(1)?)?;
-                if self.at.loader.ir.members_of(&to).len()
-                    != self.at.loader.ir.members_of(&from).len()
-                {
+                if ir.members_of(&to).len() != ir.members_of(&from).len() {
                     return self.at.fail("the header unions have different types");
                 }
                 Primitive::AssignUnion { to, from }
