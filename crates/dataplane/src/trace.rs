@@ -15,7 +15,7 @@ pub use render::TraceRenderer;
 pub(crate) use render::{format_mask, format_value};
 
 use crate::{
-    DropReason, Nanos, PortId, Stream,
+    DropReason, EntryHandle, Nanos, PortId, Stream,
     program::ir::SourceLine,
     value::{self, Int},
 };
@@ -127,8 +127,8 @@ pub enum TraceKind {
         key: Vec<TraceValue>,
         /// The entry that was hit; none is a miss.
         entry: Option<String>,
-        /// The entry's place in the table.
-        handle: Option<usize>,
+        /// BMv2's number of the entry.
+        handle: Option<EntryHandle>,
     },
     /// An action runs.
     Action {

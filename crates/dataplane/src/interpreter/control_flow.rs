@@ -487,7 +487,7 @@ fn apply(
         table: info.name.clone(),
         key: tables.last_key(info),
         entry: hit.map(|entry| tables.tables[id.index()].describe(info, entry)),
-        handle: hit.map(EntryIndex::index),
+        handle: hit.and_then(|entry| tables.tables[id.index()].handle(entry)),
     });
     if let Some(counters) = pass.table_counters.get_mut(id.index()) {
         match hit {

@@ -129,7 +129,7 @@ impl Bmv2Renderer {
                 handle,
             } => {
                 self.follows_table = true;
-                line.table(table, key, handle.zip(entry.as_deref()));
+                line.table(table, key, handle.map(|it| it.0).zip(entry.as_deref()));
             }
             TraceKind::Action { action, args } => {
                 let is_of_table = std::mem::take(&mut self.follows_table);
@@ -247,7 +247,7 @@ impl Lines<'_> {
         self.debug(format!("Parser state '{state}': key is {key}"));
     }
 
-    fn table(&mut self, table: &str, key: &[TraceValue], entry: Option<(usize, &str)>) {
+    fn table(&mut self, table: &str, key: &[TraceValue], entry: Option<(u32, &str)>) {
         self.trace(format!("Applying table '{table}'"));
         self.debug(format!("Looking up key:\n{}", key_lines(key)));
         match entry {
@@ -528,7 +528,7 @@ mod tests {
                 table: "MyIngress.ipv4_lpm".to_owned(),
                 key: vec![value("hdr.ipv4.dstAddr", &[10, 0, 2, 2])],
                 entry: Some("(10.0.2.2/32)".to_owned()),
-                handle: Some(3),
+                handle: Some(crate::EntryHandle(3)),
             },
             TraceKind::Action {
                 action: "MyIngress.ipv4_forward".to_owned(),

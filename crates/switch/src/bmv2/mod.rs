@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use dataplane::{Severity, limits};
 
 use crate::options::{DEFAULT_GRPC_ADDRESS, Options, VERSION};
@@ -342,11 +342,6 @@ impl Request {
             let notice = "--pcap: with --use-files every frame is in a file anyhow";
             self.notices.push(notice.to_owned());
         }
-        if self.seen.contains(&"thrift-port") && !serves_thrift() {
-            let notice =
-                "--thrift-port: nothing answers there, since this build has no Thrift services";
-            self.notices.push(notice.to_owned());
-        }
         self.rest.has_cpu_port = self.cpu_port.is_some();
         let words = self.words()?;
         let options = Options::try_parse_from(&words);
@@ -394,9 +389,7 @@ impl Request {
         }
         option("--device-id", self.device_id.to_string());
         option("--grpc", self.grpc.clone());
-        if serves_thrift() {
-            option("--thrift-port", self.thrift_port.to_string());
-        }
+        option("--thrift-port", self.thrift_port.to_string());
         if let Some(port) = self.cpu_port {
             option("--cpu-port", port.to_string());
         }
@@ -427,14 +420,6 @@ impl Request {
 
 /// The version of BMv2's JSON that the loader reads.
 const JSON_VERSION: [u32; 2] = [2, 23];
-
-/// Whether this switch has BMv2's Thrift services.
-fn serves_thrift() -> bool {
-    let command = Options::command();
-    command
-        .get_arguments()
-        .any(|argument| argument.get_id() == "thrift_port")
-}
 
 fn fail<T>(message: String) -> Result<T, Mistake> {
     Err(Mistake(message))
