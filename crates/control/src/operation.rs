@@ -11,12 +11,13 @@ use dataplane::{
     MulticastGroup, ProfileGroup, ProfileMember, RegisterId, Switch, TableAction, TableEntry,
     TableId, ValueSetId,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::error::OperationResult;
 use crate::notes::{EntryKey, Note, Notes};
 
 /// One update.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
     /// As [`Switch::insert_entry`].
     InsertEntry {
@@ -86,7 +87,7 @@ pub enum Operation {
 }
 
 /// What becomes of an entry. What is none stays as it is; of a constant entry only the counter can change.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryChange {
     /// What a hit runs, and what comes with it.
     pub action: Option<NewAction>,
@@ -97,7 +98,7 @@ pub struct EntryChange {
 }
 
 /// What an entry is told to do instead.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewAction {
     /// What a hit runs.
     pub action: TableAction,
@@ -108,7 +109,7 @@ pub struct NewAction {
 }
 
 /// What cells of an array are to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CellValue {
     /// A counter's, of all workers together.
     Counter(CounterId, CounterValue),

@@ -16,6 +16,7 @@ use crate::error::OperationResult;
 use crate::limits::SAVED_UPDATES_MAX;
 use crate::notes::Notes;
 use crate::operation::{Operation, Site};
+use crate::store::{Origin, OriginOf, Slot};
 
 /// What the protocol that set a pipeline knows of it: P4Runtime its P4Info, for example.
 pub(crate) type View = Arc<dyn Any + Send + Sync>;
@@ -25,6 +26,20 @@ pub(crate) type View = Arc<dyn Any + Send + Sync>;
 pub struct Checked {
     pub(crate) program: Program,
     pub(crate) view: View,
+    pub(crate) origin: OriginOf,
+}
+
+impl Checked {
+    /// What the protocol that has checked it knows of it, if that is so.
+    pub fn view<V: Any + Send + Sync>(&self) -> Option<Arc<V>> {
+        Arc::clone(&self.view).downcast().ok()
+    }
+
+    /// The same, which a store can keep.
+    pub fn with_origin(self, origin: Arc<dyn Origin>) -> Self {
+        let origin = Some(origin);
+        Self { origin, ..self }
+    }
 }
 
 /// A pipeline and the state that reads and writes refer to.
@@ -112,6 +127,17 @@ impl Pipeline {
         Self {
             shadow: Some(Mutex::new(Shadow { switch, written })),
             ..Self::new(checked, generation)
+        }
+    }
+
+    pub(crate) fn origin(&self) -> OriginOf {
+        self.checked.origin.clone()
+    }
+
+    pub(crate) fn slot(&self) -> Slot {
+        match self.is_saved() {
+            true => Slot::Saved,
+            false => Slot::Forwards,
         }
     }
 

@@ -222,7 +222,11 @@ impl Device {
     pub(crate) fn check(&self, config: ForwardingPipelineConfig) -> Result<Checked, PipelineError> {
         let pipeline = Pipeline::new(config, &self.control.payload_signatures())?;
         let checked = self.control.check(pipeline.program().clone(), pipeline);
-        checked.map_err(|error| PipelineError(error.to_string()))
+        let checked = checked.map_err(|error| PipelineError(error.to_string()))?;
+        Ok(match checked.view::<Pipeline>() {
+            Some(origin) => checked.with_origin(origin),
+            None => checked,
+        })
     }
 
     /// Applies a batch; `election_id` is checked when the batch is handed over, if there is one to

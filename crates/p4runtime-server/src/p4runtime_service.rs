@@ -153,10 +153,13 @@ async fn set_pipeline(
         Action::Verify => verify(device, config).map(drop),
         Action::VerifyAndSave => {
             let checked = verify(device, config)?;
-            let arbitration = lock(&device.arbitration);
-            arbitration.expect_primary(election_id)?;
-            turn.save(checked);
-            Ok(())
+            let saved = {
+                let arbitration = lock(&device.arbitration);
+                arbitration.expect_primary(election_id)?;
+                turn.save(checked)
+            };
+            let done = saved.done().await;
+            Ok(done.map(drop).map_err(EntityError::from)?)
         }
         Action::VerifyAndCommit => {
             let checked = verify(device, config)?;

@@ -6,11 +6,13 @@
 mod array;
 mod coverage;
 mod device_config;
+mod origin;
 mod packet_header;
 mod table;
 mod translation;
 
 pub(crate) use array::{CellType, Counter, Register};
+pub use origin::ORIGIN_KIND;
 pub(crate) use packet_header::PacketHeader;
 pub(crate) use table::{Field, Table};
 pub(crate) use translation::{Names, NamesInUse, NewNames};
@@ -127,6 +129,11 @@ impl Pipeline {
 
     pub(crate) fn packet_out(&self) -> Option<&PacketHeader> {
         self.packet_out.as_ref()
+    }
+
+    /// Every type's names.
+    pub(crate) fn names(&self) -> &[Arc<Names>] {
+        &self.names
     }
 
     /// Forgets the names that no entry has.
