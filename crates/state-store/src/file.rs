@@ -325,3 +325,6 @@ fn encode_pipeline(kind: &str, config: &[u8]) -> Vec<u8> {
 pub(crate) fn decode_pipeline(bytes: &[u8]) -> Result<(String, Vec<u8>)> {
     Ok(postcard::from_bytes(bytes)?)
 }
+
+#[cfg(test)]
+mod tests;
