@@ -12,7 +12,7 @@ parser Begin(packet_in packet, out headers_t headers, inout metadata_t meta,
 
 control Verify(inout headers_t headers, inout metadata_t meta) { apply {} }
 
-control Ingress(inout headers_t headers, inout metadata_t meta, inout standard_metadata_t standard) {
+control Forward(inout headers_t headers, inout metadata_t meta, inout standard_metadata_t standard) {
     register<bit<32>>(64) cells;
     action send(bit<9> port) { standard.egress_spec = port; }
     action refuse() { mark_to_drop(standard); }
@@ -28,8 +28,8 @@ control Ingress(inout headers_t headers, inout metadata_t meta, inout standard_m
     }
 }
 
-control Egress(inout headers_t headers, inout metadata_t meta, inout standard_metadata_t standard) { apply {} }
+control Leave(inout headers_t headers, inout metadata_t meta, inout standard_metadata_t standard) { apply {} }
 control Update(inout headers_t headers, inout metadata_t meta) { apply {} }
 control End(packet_out packet, in headers_t headers) { apply {} }
 
-V1Switch(Begin(), Verify(), Ingress(), Egress(), Update(), End()) main;
+V1Switch(Begin(), Verify(), Forward(), Leave(), Update(), End()) main;
