@@ -49,6 +49,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("dataplane", &["bmv2-json", "frame"]),
     ("dataplane-jit", &["bmv2-json", "dataplane"]),
     ("control", &["dataplane"]),
+    ("state-store", &["control", "dataplane"]),
     (
         "p4runtime-server",
         &["bmv2-json", "control", "dataplane", "p4runtime-proto"],
@@ -66,6 +67,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "p4runtime-proto",
             "p4runtime-server",
             "packet-io",
+            "state-store",
             "thrift-server",
         ],
     ),

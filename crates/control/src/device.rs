@@ -1,7 +1,7 @@
 //! The device behind all protocols: its pipelines, and the way to the threads of its workers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use dataplane::{PayloadSignature, PortId, Program, Switch};
 use tokio::sync::{RwLock, oneshot};
@@ -12,6 +12,7 @@ use crate::counted::Counted;
 use crate::error::{Error, OperationResult};
 use crate::pipeline::{Checked, Pipeline, View};
 use crate::reading::Reading;
+use crate::store::{Store, blocking};
 use crate::switch_handle::{Subscriber, SwitchContext, SwitchHandle, Work};
 use crate::turn::Turn;
 use crate::workers::{Countdown, Registers, expect_one_for_all};
@@ -28,6 +29,7 @@ pub struct Device {
     committed: Mutex<Option<Arc<Pipeline>>>,
     pub(crate) saved: Mutex<Option<Arc<Pipeline>>>,
     pub(crate) changes: Teller,
+    store: OnceLock<Arc<dyn Store>>,
 }
 
 /// What was asked of every worker.
@@ -71,7 +73,18 @@ impl Device {
             committed: Mutex::default(),
             saved: Mutex::default(),
             changes: Teller::default(),
+            store: OnceLock::new(),
         }
+    }
+
+    /// Keeps from now on what calls come to, before they are answered. Only the first store is one.
+    pub fn keep_in(&self, store: Arc<dyn Store>) {
+        // A second one would not know what was before.
+        let _ = self.store.set(store);
+    }
+
+    pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
+        self.store.get().cloned()
     }
 
     /// How many workers there are, as long as the device lives.
@@ -118,14 +131,17 @@ impl Device {
     /// nothing; from then on it goes on without its caller.
     ///
     /// # Errors
-    /// [`Error::Stopped`]: the runtime ends.
+    /// [`Error::Stopped`]: the runtime ends. [`Error::NotStored`]: the store has not caught up with the calls before.
     pub async fn in_turn<R, F>(self: &Arc<Self>, call: impl FnOnce(Turn) -> F) -> Result<R, Error>
     where
         R: Send + 'static,
         F: Future<Output = R> + Send + 'static,
     {
         let alone = Arc::clone(&self.order).write_owned().await;
-        carried_out(call(Turn::new(Arc::clone(self), alone))).await
+        let turn = Turn::new(Arc::clone(self), alone);
+        let caught_up = blocking(self.store(), |store| store.catch_up()).await;
+        caught_up.map_err(nothing_done)?;
+        carried_out(call(turn)).await
     }
 
     /// Writes a batch that was made for a pipeline: one result an operation that was attempted, in order.
@@ -335,6 +351,15 @@ async fn carried_out<R: Send + 'static>(
         Ok(result) => Ok(result),
         Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
         Err(_) => Err(Error::Stopped),
+    }
+}
+
+fn nothing_done(error: Error) -> Error {
+    match error {
+        Error::NotStored(why) => Error::NotStored(format!(
+            "nothing was done, since an earlier change is not stored yet: {why}"
+        )),
+        other => other,
     }
 }
 

@@ -31,6 +31,10 @@ pub enum Error {
         "the workers gave different results for the same write, so their tables are no longer equal: set the pipeline again, or restart the switch"
     )]
     Apart,
+    /// The state file could not be written: after a restart the switch may not have what this call has changed,
+    /// or what the one before it has. Says whether the data plane has it.
+    #[error("{0}")]
+    NotStored(String),
     /// The switch has stopped. What it had not begun was not done.
     #[error("the switch has stopped")]
     Stopped,

@@ -10,11 +10,12 @@
 //! | step | a packet sees after it | a reader sees after it | ended there |
 //! |---|---|---|---|
 //! | 1. It waits for its turn ([`Device::in_turn`]). | the state before | the state before | given up: nothing was done |
-//! | 2. It has its turn, and goes on though its caller gives up. | the state before | nothing: reads wait for step 6 | |
+//! | 2. It has its turn, and goes on though its caller gives up. | the state before | nothing: reads wait for step 7 | |
 //! | 3. It is checked against the pipeline it finds. | the state before | | refused: nothing was done |
 //! | 4. Its work is handed to every worker, in one go. | the state before | | stopped: nothing was done |
 //! | 5. Each worker carries it out, in pieces. | every update so far; a worker may be earlier than another | | stopped: what was done stays |
-//! | 6. All have answered; the change has a number and is told ([`Device::changes`]); the turn ends. | all of it | all of it | |
+//! | 6. All have answered; a store keeps what came of it ([`Store`]), durable before the answer. | all of it | | killed: after a restart all of it or nothing |
+//! | 7. The change has a number and is told ([`Device::changes`]); the turn ends. | all of it | all of it | |
 //!
 //! - **A batch** ([`Batch`]) is carried out in its order. A packet sees an update wholly or not at all, only cells of an
 //!   array one by one; [`limits::UPDATES_PER_PIECE`] updates have no frame in between. An update that is refused
@@ -35,7 +36,7 @@
 //! - **Frames** have their turn between pieces: a loop runs so many updates a turn, whoever wrote them.
 //!
 //! Reading order: `switch_handle`, `device`, `turn`, `pipeline`, `operation`, `batch`, `undo`, `reading`,
-//! `changes`.
+//! `changes`, `store`.
 
 mod batch;
 mod changes;
@@ -48,6 +49,7 @@ mod notes;
 mod operation;
 mod pipeline;
 mod reading;
+mod store;
 mod switch_handle;
 mod turn;
 mod undo;
@@ -63,10 +65,11 @@ pub use notes::{EntryKey, Note, Notes};
 pub use operation::{CellValue, EntryChange, NewAction, Operation};
 pub use pipeline::{Checked, Pipeline, blank_switch};
 pub use reading::{Places, Reading};
+pub use store::{JsonOrigin, Kept, Origin, OriginOf, Slot, Store, StoreError};
 pub use switch_handle::{
     DigestNotice, DigestSender, DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, LinkState,
     NoticeSender, PacketInFrame, PacketInSender, PortStatus, Subscriber, SwitchContext,
     SwitchHandle, Work,
 };
-pub use turn::{Committed, Turn, Written};
+pub use turn::{Committed, Saved, Turn, Written};
 pub use workers::Registers;

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 use dataplane::{MatchField, ShardedMap, TableId};
+use serde::{Deserialize, Serialize};
 
 /// What identifies a table entry.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct EntryKey {
     /// Its table.
     pub table: TableId,
@@ -20,7 +21,7 @@ pub struct EntryKey {
 
 /// What a client stores with an entity and reads back. Its protocol says what it means; one that is all
 /// zero takes no room.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// P4Runtime's `metadata`.
     pub bytes: Vec<u8>,

@@ -11,13 +11,14 @@ use dataplane::{
     MulticastGroup, ProfileGroup, ProfileMember, RegisterId, Switch, TableAction, TableEntry,
     TableId, ValueSetId,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::error::OperationResult;
 use crate::limits::CELLS_PER_UPDATE;
 use crate::notes::{Digests, EntryKey, Note, Notes};
 
 /// One update.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
     /// As [`Switch::insert_entry`].
     InsertEntry {
@@ -97,7 +98,7 @@ pub enum Operation {
 }
 
 /// What becomes of an entry. What is none stays as it is; of a constant entry only the counter can change.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryChange {
     /// What a hit runs, and what comes with it.
     pub action: Option<NewAction>,
@@ -110,7 +111,7 @@ pub struct EntryChange {
 }
 
 /// What an entry is told to do instead.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewAction {
     /// What a hit runs.
     pub action: TableAction,
@@ -121,7 +122,7 @@ pub struct NewAction {
 }
 
 /// What cells of an array are to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CellValue {
     /// A counter's, of all workers together.
     Counter(CounterId, CounterValue),

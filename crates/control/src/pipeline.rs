@@ -17,6 +17,7 @@ use crate::error::OperationResult;
 use crate::limits::SAVED_UPDATES_MAX;
 use crate::notes::{Digests, Note, Notes};
 use crate::operation::{Operation, Site};
+use crate::store::{JsonOrigin, Origin, OriginOf, Slot};
 
 /// What the protocol that set a pipeline knows of it: P4Runtime its P4Info, for example.
 pub(crate) type View = Arc<dyn Any + Send + Sync>;
@@ -27,6 +28,7 @@ pub struct Checked {
     pub(crate) program: Program,
     pub(crate) view: View,
     config: Arc<[u8]>,
+    pub(crate) origin: OriginOf,
 }
 
 impl Checked {
@@ -36,6 +38,7 @@ impl Checked {
             program,
             view,
             config,
+            origin: None,
         }
     }
 
@@ -48,9 +51,24 @@ impl Checked {
 }
 
 impl Checked {
+    /// Of a program that was read from this JSON of BMv2's, and of which no protocol knows more: protocols hand
+    /// it out again, and a store keeps it.
+    #[must_use]
+    pub fn with_json(self, json: impl Into<Arc<[u8]>>) -> Self {
+        let json = json.into();
+        let origin = Arc::new(JsonOrigin(Arc::clone(&json)));
+        self.with_config(json).with_origin(origin)
+    }
+
     /// What the protocol that has checked it knows of it, if that is so.
     pub fn view<V: Any + Send + Sync>(&self) -> Option<Arc<V>> {
         Arc::clone(&self.view).downcast().ok()
+    }
+
+    /// The same, which a store can keep.
+    pub fn with_origin(self, origin: Arc<dyn Origin>) -> Self {
+        let origin = Some(origin);
+        Self { origin, ..self }
     }
 }
 
@@ -159,6 +177,21 @@ impl Pipeline {
             shadow: Some(Mutex::new(Shadow { switch, written })),
             ..Self::new(checked, generation)
         }
+    }
+
+    pub(crate) fn origin(&self) -> OriginOf {
+        self.checked.origin.clone()
+    }
+
+    pub(crate) fn slot(&self) -> Slot {
+        match self.is_saved() {
+            true => Slot::Saved,
+            false => Slot::Forwards,
+        }
+    }
+
+    pub(crate) fn checked(&self) -> &Checked {
+        &self.checked
     }
 
     /// Where a worker carries out updates. The first worker's notes are kept, which are read; the

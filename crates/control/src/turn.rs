@@ -16,6 +16,7 @@ use crate::limits::{UPDATES_PER_PIECE, WAITS_FOR_PACKETS_MAX};
 use crate::operation::Operation;
 use crate::pipeline::{Checked, Pipeline};
 use crate::reading::Reading;
+use crate::store::{Kept, Slot, blocking};
 use crate::switch_handle::SwitchContext;
 
 /// What one caller has, and no other; [`Device::in_turn`] gives it.
@@ -38,6 +39,7 @@ pub struct Written {
 pub struct Committed {
     turn: Turn,
     pipeline: Arc<Pipeline>,
+    batch: Arc<Batch>,
     answers: Answers<Vec<OperationResult>>,
 }
 
@@ -155,9 +157,26 @@ impl Turn {
     }
 
     /// Makes a pipeline the one that reads and writes refer to; another goes on forwarding.
-    pub fn save(self, checked: Checked) {
-        let saved = Pipeline::saved(checked, self.device.next_generation());
-        *lock(&self.device.saved) = Some(Arc::new(saved));
+    pub fn save(self, checked: Checked) -> Saved {
+        let saved = Arc::new(Pipeline::saved(checked, self.device.next_generation()));
+        *lock(&self.device.saved) = Some(Arc::clone(&saved));
+        Saved(self, saved)
+    }
+
+    /// Makes a pipeline forward that a store has kept, and writes to it what was kept with it.
+    pub fn restore(self, checked: Checked, operations: Vec<Operation>) -> Committed {
+        self.forward(checked, Batch::new(operations))
+    }
+
+    /// Has the store keep what a call has come to.
+    async fn keep(&self, kept: Kept) -> Result<(), Error> {
+        let stored = blocking(self.device.store(), |store| store.keep(kept)).await;
+        stored.map_err(|error| match error {
+            Error::NotStored(why) => Error::NotStored(format!(
+                "the switch has it, but a restart may lose it, since it is not stored: {why}"
+            )),
+            other => other,
+        })
     }
 
     /// Makes the saved pipeline forward and writes to it again what was written since.
@@ -194,6 +213,7 @@ impl Turn {
         Committed {
             turn: self,
             pipeline,
+            batch,
             answers,
         }
     }
@@ -254,6 +274,23 @@ fn packets_between() -> Error {
     ControlError::new(ControlErrorKind::Unimplemented, message).into()
 }
 
+/// A pipeline that is saved.
+#[must_use = "the turn ends with it, and others may begin before the pipeline is stored"]
+pub struct Saved(Turn, Arc<Pipeline>);
+
+impl Saved {
+    /// The pipeline, when it is stored; then the turn is over.
+    ///
+    /// # Errors
+    /// [`Error::NotStored`].
+    pub async fn done(self) -> Result<Arc<Pipeline>, Error> {
+        let Self(turn, pipeline) = self;
+        let none = (Arc::new(Batch::new(Vec::new())), Arc::default());
+        let kept = Kept::Pipeline(Slot::Saved, pipeline.origin(), none.0, none.1);
+        turn.keep(kept).await.map(|()| pipeline)
+    }
+}
+
 impl Written {
     /// One result an operation that was attempted, in order, when every worker has carried out all; then
     /// the turn is over.
@@ -266,12 +303,19 @@ impl Written {
         // What a write comes to depends on what was written before, which is the same in all.
         let results = of_workers.next().ok_or(Error::Stopped)?;
         let agree = of_workers.all(|others| others == results);
+        let mut kept = Ok(());
+        if results.iter().any(Result::is_ok) {
+            let (batch, results) = (Arc::clone(&self.batch), results.as_slice().into());
+            let (slot, origin) = (self.pipeline.slot(), self.pipeline.origin());
+            let written = Kept::Written(slot, origin, batch, results);
+            kept = self.turn.keep(written).await;
+        }
         if !self.pipeline.is_saved() && results.iter().any(Result::is_ok) {
             let written = || Changed::Written(self.batch, results.as_slice().into());
             self.turn.device.changes.tell(&self.pipeline, written);
         }
         match agree {
-            true => Ok(results),
+            true => kept.map(|()| results),
             false => Err(Error::Apart),
         }
     }
@@ -290,8 +334,13 @@ impl Committed {
     /// be written again. [`Error::Stopped`].
     pub async fn done(self) -> Result<Arc<Pipeline>, Error> {
         let replayed = self.answers.all().await?;
+        let of_first = replayed.first().map_or(&[][..], Vec::as_slice);
+        let origin = self.pipeline.origin();
+        let kept = Kept::Pipeline(Slot::Forwards, origin, self.batch, of_first.into());
+        let kept = self.turn.keep(kept).await;
         let changes = &self.turn.device.changes;
         changes.tell(&self.pipeline, || Changed::Pipeline);
+        kept?;
         let replayed: OperationResult = replayed.into_iter().flatten().collect();
         replayed?;
         Ok(self.pipeline)

@@ -267,7 +267,11 @@ impl Device {
         let pipeline = Pipeline::new(config, &self.control.payload_signatures())?;
         let checked = self.control.check(pipeline.program().clone(), pipeline);
         let checked = checked.map_err(|error| PipelineError(error.to_string()))?;
-        Ok(checked.with_config(text))
+        let checked = checked.with_config(text);
+        Ok(match checked.view::<Pipeline>() {
+            Some(origin) => checked.with_origin(origin),
+            None => checked,
+        })
     }
 
     /// Applies a batch, in order; `caller` is checked when the batch is handed over, if there is one to check.

@@ -70,7 +70,7 @@ impl From<control::Error> for EntityError {
             control::Error::Refused(error) => return error.clone().into(),
             control::Error::NoPipeline => Code::FailedPrecondition,
             control::Error::Replaced { .. } => Code::Aborted,
-            control::Error::Apart => Code::Internal,
+            control::Error::Apart | control::Error::NotStored(_) => Code::Internal,
             control::Error::Stopped => Code::Unavailable,
         };
         Self::new(code, error.to_string())

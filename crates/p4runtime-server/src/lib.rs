@@ -32,5 +32,5 @@ pub use bytes::BytesMax;
 pub use connections::{Caller, Connection, ConnectionLimits, Connections};
 pub use device::{CONTROLLER_DROPS, ServerConfig, ServerLimits};
 pub use error::{EntityError, WriteError};
-pub use pipeline::{PipelineError, check_pipeline};
-pub use server::{Server, SetPipelineError};
+pub use pipeline::{ORIGIN_KIND, PipelineError, check_pipeline};
+pub use server::{RestoreError, Server, SetPipelineError, Stored};

@@ -187,10 +187,13 @@ async fn set_pipeline(
         Action::Verify => verify(device, config).map(drop),
         Action::VerifyAndSave => {
             let checked = verify(device, config)?;
-            let arbitration = lock(&device.arbitration);
-            expect_allowed(&arbitration)?;
-            turn.save(checked);
-            Ok(())
+            let saved = {
+                let arbitration = lock(&device.arbitration);
+                expect_allowed(&arbitration)?;
+                turn.save(checked)
+            };
+            let done = saved.done().await;
+            Ok(done.map(drop).map_err(EntityError::from)?)
         }
         Action::VerifyAndCommit => {
             let checked = verify(device, config)?;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::{
-    DigestNotice, DigestSender, IdleTimeoutNotice, IdleTimeoutSender, PacketInFrame,
-    PacketInSender, Subscriber, Turn,
+    Batch, Checked, DigestNotice, DigestSender, IdleTimeoutNotice, IdleTimeoutSender, Operation,
+    OperationResult, PacketInFrame, PacketInSender, Subscriber, Turn,
 };
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
@@ -27,7 +27,7 @@ use crate::limits::{
 };
 use crate::malformed::RefusesMalformed;
 use crate::p4runtime_service::P4RuntimeService;
-use crate::pipeline::PipelineError;
+use crate::pipeline::{Pipeline, PipelineError};
 use crate::requests::Bounding;
 use crate::stream::{serve_digests, serve_idle_timeouts, serve_packet_in};
 use crate::switch_service::SwitchService;
@@ -54,6 +54,28 @@ struct Told {
     packet_ins: Receiver<PacketInFrame>,
     idle_timeouts: Receiver<IdleTimeoutNotice>,
     digests: Receiver<DigestNotice>,
+}
+
+/// A pipeline that a store has kept, and what was written to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// As [`control::Origin::config`] gave it.
+    pub config: Vec<u8>,
+    /// As [`control::Origin::learned`] gave it; empty is nothing.
+    pub learned: Vec<u8>,
+    /// In an order in which they can be carried out.
+    pub operations: Vec<Operation>,
+}
+
+/// Why a stored pipeline could not be set again.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// It is none any more.
+    #[error(transparent)]
+    Invalid(#[from] PipelineError),
+    /// The switch has stopped, or refuses what it took before.
+    #[error(transparent)]
+    Refused(#[from] control::Error),
 }
 
 impl Server {
@@ -109,6 +131,41 @@ impl Server {
         let set = self.device.control.in_turn(call).await;
         let set = set.and_then(|set| set);
         set.map_err(|_| SetPipelineError::Stopped)
+    }
+
+    /// Sets the pipeline that forwards again, with what was written to it, before anybody else has a turn.
+    ///
+    /// # Errors
+    /// This switch does not take it; nothing says how much was written then.
+    pub async fn restore(&self, stored: Stored) -> Result<(), RestoreError> {
+        let (checked, operations) = self.read_stored(stored)?;
+        let call =
+            |turn: Turn| async move { pipeline_set(turn.restore(checked, operations)).await };
+        let set = self.device.control.in_turn(call).await;
+        Ok(set.and_then(|set| set)?)
+    }
+
+    /// Saves a pipeline again, which waits for its commit, with what was written to it.
+    ///
+    /// # Errors
+    /// As [`Server::restore`].
+    pub async fn restore_saved(&self, stored: Stored) -> Result<(), RestoreError> {
+        let (checked, operations) = self.read_stored(stored)?;
+        let call = |turn: Turn| async move { turn.save(checked).done().await };
+        let saved = self.device.control.in_turn(call).await;
+        let pipeline = saved.and_then(|saved| saved)?;
+        let batch = Batch::new(operations);
+        let results = self.device.control.write(pipeline, batch).await?;
+        let written: OperationResult = results.into_iter().collect();
+        Ok(written.map_err(control::Error::from)?)
+    }
+
+    fn read_stored(&self, stored: Stored) -> Result<(Checked, Vec<Operation>), PipelineError> {
+        let checked = self.device.check(Pipeline::read_config(&stored.config)?)?;
+        if let Some(pipeline) = checked.view::<Pipeline>() {
+            pipeline.learn_again(&stored.learned)?;
+        }
+        Ok((checked, stored.operations))
     }
 
     /// Applies a batch as a switch does that is started with entries: device id, role and

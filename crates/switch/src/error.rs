@@ -36,6 +36,8 @@ pub(crate) enum SwitchError {
     P4Info { path: PathBuf, message: String },
     #[error("entries {path}: {message}", path = path.display())]
     Entries { path: PathBuf, message: String },
+    #[error("state file {path}: {message}", path = path.display())]
+    State { path: PathBuf, message: String },
     #[error("--generate {text}: {message}")]
     Generator { text: String, message: String },
     /// A name is taken, or an extern wants more than there is: a mistake of whoever built the switch.

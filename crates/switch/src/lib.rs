@@ -28,6 +28,7 @@ mod parts;
 mod ports;
 mod program;
 mod services;
+mod state;
 mod totals;
 mod trace;
 mod workers;
@@ -51,6 +52,7 @@ use crate::options::Options;
 pub use crate::parts::{MadePayloadExtern, Offloaded, Parts};
 use crate::ports::{OpenPort, OpenPorts};
 use crate::services::Services;
+use crate::state::StateAtStart;
 use crate::totals::{Detail, Totals};
 use crate::trace::TraceEnd;
 use crate::workers::Workers;
@@ -253,6 +255,8 @@ fn prepare(
         .transpose()?;
     options.check_entries(program.as_ref())?;
     let generators = generators::read(options)?;
+    let state = options.state.as_deref().map(StateAtStart::open);
+    let state = state.transpose()?;
     let OpenPorts {
         workers: ports,
         watched,
@@ -267,7 +271,7 @@ fn prepare(
     });
     let services = Services::start(handle.clone(), options)?;
     let mut workers = Workers::start(loops.remove(0), loops, handle.clone())?;
-    let is_up = services.configure(&mut workers, program, entries)?;
+    let is_up = services.configure(&mut workers, program, entries, state)?;
     Ok(Prepared {
         workers,
         services,

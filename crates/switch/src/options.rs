@@ -196,6 +196,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) entries: Option<PathBuf>,
 
+    /// Keep what controllers write in this file: pipeline, entries, groups, sessions, registers. A write is
+    /// answered when it is on the disk. Started again with the file, killed or not, the switch has all of it,
+    /// and takes program and entries of the command line only where the file has no pipeline. Counters,
+    /// meters' and idle timers' state and what packets write to registers are not kept
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
+
     /// Print a trace of every packet on standard output: its headers, tables, actions and drops. The
     /// interpreter executes the program
     #[arg(long)]

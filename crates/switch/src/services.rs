@@ -22,6 +22,7 @@ use crate::metrics::{self, Recent, Served};
 use crate::options::Options;
 use crate::program::{Entries, LoadedProgram};
 use crate::say;
+use crate::state::StateAtStart;
 use crate::workers::Workers;
 
 /// How long calls that are being answered may take when the switch stops.
@@ -120,14 +121,15 @@ impl Services {
         workers: &mut Workers,
         program: Option<LoadedProgram>,
         entries: Option<Entries>,
+        state: Option<StateAtStart>,
     ) -> Result<bool, SwitchError> {
-        let Some(program) = program else {
+        if program.is_none() && state.is_none() {
             return Ok(true);
-        };
+        }
         let (done, result) = mpsc::channel();
         let (server, handle) = (self.server.clone(), self.handle.clone());
         self.runtime.spawn(async move {
-            let result = set_up(&server, program, entries).await;
+            let result = set_up_or_restore(&server, program, entries, state).await;
             // With nobody there to be told, the switch has been stopped.
             let _ = done.send(result);
             handle.wake();
@@ -249,6 +251,23 @@ impl Services {
     }
 }
 
+/// What the state file has; or, where it has no pipeline, what the command line says.
+async fn set_up_or_restore(
+    server: &Server,
+    program: Option<LoadedProgram>,
+    entries: Option<Entries>,
+    state: Option<StateAtStart>,
+) -> Result<(), SwitchError> {
+    let is_restored = match state {
+        Some(state) => state.restore(server).await?,
+        None => false,
+    };
+    match program {
+        Some(program) if !is_restored => set_up(server, program, entries).await,
+        _ => Ok(()),
+    }
+}
+
 /// Program, then entries.
 async fn set_up(
     server: &Server,
@@ -284,9 +303,10 @@ async fn set_up(
 async fn set_alone(device: &Arc<Device>, path: PathBuf, json: &str) -> Result<(), SwitchError> {
     let checked = Program::from_json_str_with(json, &device.payload_signatures())
         .map_err(|error| error.to_string())
-        .and_then(|program| device.check(program, ()).map_err(|error| error.to_string()));
+        .and_then(|program| device.check(program, ()).map_err(|error| error.to_string()))
+        .map(|checked| checked.with_json(json.as_bytes()));
     let checked = match checked {
-        Ok(checked) => checked.with_config(json.as_bytes()),
+        Ok(checked) => checked,
         Err(message) => return Err(SwitchError::Program { path, message }),
     };
     // The loop was stopped; it says so itself.

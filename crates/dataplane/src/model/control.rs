@@ -4,10 +4,12 @@
 //! gives back is canonical (no leading zero byte, at least one byte), as P4Runtime 1.4 asks in
 //! section 8.4. Not here: protobuf messages, P4Info ids.
 
+use serde::{Deserialize, Serialize};
+
 use super::{ActionId, PortId, TableId};
 
 /// A table entry.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableEntry {
     /// One match a key field, in the key's order.
     pub key: Vec<MatchField>,
@@ -68,7 +70,7 @@ impl EntryHandle {
 }
 
 /// What an entry or a default action runs.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TableAction {
     /// An action; in a table with an action profile as default action only.
     Call(ActionCall),
@@ -97,7 +99,7 @@ impl TableAction {
 }
 
 /// An action and its share of a one-shot group.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WeightedCall {
     /// The action.
     pub call: ActionCall,
@@ -108,7 +110,7 @@ pub struct WeightedCall {
 }
 
 /// A member of an action profile.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProfileMember {
     /// Chosen by the control plane.
     pub id: u32,
@@ -117,7 +119,7 @@ pub struct ProfileMember {
 }
 
 /// A group of an action selector.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProfileGroup {
     /// Chosen by the control plane.
     pub id: u32,
@@ -133,7 +135,7 @@ pub struct ProfileGroup {
 
 /// Rates of a three-colour marker, in bytes or packets as the program says: of two rates (RFC 2698), or of one
 /// (RFC 2697) where there is an excess burst.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeterConfig {
     /// Units a second that are green.
     pub committed_rate: u64,
@@ -149,7 +151,7 @@ pub struct MeterConfig {
 }
 
 /// What a meter has counted, by the colour that it gave.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeterCounts {
     /// Within the committed rate, or without any.
     pub green: CounterValue,
@@ -169,7 +171,7 @@ pub struct IdleTimeout {
 }
 
 /// What one field of an entry's key matches.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MatchField {
     /// This value.
     Exact(Vec<u8>),
@@ -199,7 +201,7 @@ pub enum MatchField {
 }
 
 /// An action and its arguments, one byte string a parameter.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ActionCall {
     /// The action.
     pub action: ActionId,
@@ -208,7 +210,7 @@ pub struct ActionCall {
 }
 
 /// A counter cell; packets and bytes are always both counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]
 pub struct CounterValue {
     /// Packets.
@@ -234,7 +236,7 @@ impl CounterValue {
 }
 
 /// One copy that a multicast group or clone session makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Replica {
     /// Where the copy goes.
     pub port: PortId,
@@ -243,7 +245,7 @@ pub struct Replica {
 }
 
 /// A multicast group.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MulticastGroup {
     /// What the program writes to `mcast_grp`; from 1.
     pub id: u32,
@@ -255,7 +257,7 @@ pub struct MulticastGroup {
 }
 
 /// A clone session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CloneSession {
     /// What the program gives to `clone`.
     pub id: u32,
@@ -269,7 +271,7 @@ pub struct CloneSession {
 
 /// Where BMv2's mirroring sessions go: to a port, to a multicast group as it is when a clone is made, to both,
 /// or nowhere.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirror {
     /// An output port; the clone's instance is 0.
     pub port: Option<PortId>,
@@ -287,7 +289,7 @@ pub struct Digest {
 }
 
 /// The parameters of a CRC in the Rocksoft model, without its width.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CrcParameters {
     /// The polynomial without its highest term.
     pub polynomial: u64,

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Nanos, PortId};
 
 /// How fast frames follow each other: so many in so many nanoseconds, neither of them 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {
     /// Frames.
     pub frames: u64,
@@ -39,7 +41,7 @@ impl Pace {
 }
 
 /// What a generator makes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeneratorConfig {
     /// What people call it.
     pub name: String,
@@ -54,7 +56,7 @@ pub struct GeneratorConfig {
 }
 
 /// What a control call changes of a generator: what is there.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeneratorChange {
     /// [`GeneratorConfig::name`].
     pub name: Option<String>,
@@ -77,7 +79,7 @@ impl GeneratorChange {
     }
 
     /// What is changed, written over what was there.
-    pub(crate) fn apply(&self, config: &mut GeneratorConfig) {
+    pub fn apply(&self, config: &mut GeneratorConfig) {
         let change = self.clone();
         config.name = change.name.unwrap_or_else(|| config.name.clone());
         config.port = change.port.unwrap_or(config.port);

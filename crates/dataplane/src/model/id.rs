@@ -2,11 +2,15 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Monotonic nanoseconds, given by the caller.
 pub type Nanos = u64;
 
 /// A port number: 9 bits in v1model, so 0 to 510; 511 is the drop port.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(
+    Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize,
+)]
 pub struct PortId(pub u16);
 
 impl fmt::Display for PortId {
@@ -49,7 +53,9 @@ impl PortSet {
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[derive(
+            Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize,
+        )]
         pub struct $name(pub(crate) u32);
 
         impl $name {

@@ -8,6 +8,7 @@ mod coverage;
 mod data;
 pub(crate) mod device_config;
 mod digest;
+mod origin;
 mod packet_header;
 mod profile;
 mod table;
@@ -17,6 +18,7 @@ mod value_set;
 pub(crate) use array::{Counter, Meter, Register};
 pub(crate) use data::DataType;
 pub(crate) use digest::Digest;
+pub use origin::ORIGIN_KIND;
 pub(crate) use packet_header::PacketHeader;
 pub(crate) use profile::{GroupSize, Profile};
 pub(crate) use table::{Field, Table};
@@ -175,6 +177,11 @@ impl Pipeline {
             Some(object) => format!("\"{}\"", object.name),
             None => format!("object {id} ({id:#010x})"),
         }
+    }
+
+    /// Every type's names.
+    pub(crate) fn names(&self) -> &[Arc<Names>] {
+        &self.names
     }
 
     /// Forgets the names that no entry has.

@@ -116,10 +116,13 @@ struct Bound {
     names: BTreeMap<u64, Vec<u8>>,
     /// Numbers that the program gives names.
     fixed: BTreeSet<u64>,
+    /// How often something has become of them.
+    n_changes: u64,
 }
 
 impl Bound {
     fn bind(&mut self, name: &[u8], number: u64) {
+        self.n_changes += 1;
         self.numbers.insert(name.to_vec(), number);
         self.names.insert(number, name.to_vec());
     }
@@ -236,6 +239,32 @@ impl Names {
         }
     }
 
+    pub(crate) fn type_name(&self) -> &str {
+        &self.type_name
+    }
+
+    /// How often a name was bound or forgotten.
+    pub(crate) fn n_changes(&self) -> u64 {
+        lock(&self.bound).n_changes
+    }
+
+    /// Every name and its number.
+    pub(crate) fn all(&self) -> Vec<(Vec<u8>, u64)> {
+        let bound = lock(&self.bound);
+        let names = bound.names.iter();
+        names
+            .map(|(number, name)| (name.clone(), *number))
+            .collect()
+    }
+
+    /// Binds names as they were bound before.
+    pub(crate) fn bind_again(&self, names: &[(Vec<u8>, u64)]) {
+        let mut bound = lock(&self.bound);
+        for (name, number) in names {
+            bound.bind(name, *number);
+        }
+    }
+
     /// Forgets every name but those of the program and of `used` numbers.
     fn keep(&self, used: &BTreeSet<Vec<u8>>) {
         let bound = &mut *lock(&self.bound);
@@ -243,7 +272,9 @@ impl Names {
             numbers,
             names,
             fixed,
+            n_changes,
         } = bound;
+        *n_changes += 1;
         names.retain(|number, _| fixed.contains(number) || used.contains(&bytes(*number)));
         numbers.retain(|_, number| names.contains_key(number));
     }

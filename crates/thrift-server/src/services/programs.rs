@@ -33,7 +33,7 @@ async fn load(site: &Site, args: Args<'_>) -> Answered {
     let externs = site.device.payload_signatures();
     let program = Program::from_json_str_with(text, &externs);
     let program = program.map_err(|error| Refusal::internal(error.to_string()))?;
-    let checked = site.device.check(program, ())?.with_config(text.as_bytes());
+    let checked = site.device.check(program, ())?.with_json(text.as_bytes());
     let call = |turn: Turn| async move {
         let is_saved = turn
             .device()

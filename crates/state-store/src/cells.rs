@@ -1,0 +1,78 @@
+//! Cells of arrays, kept as ranges that do not meet: a write of a million cells is one.
+
+use std::ops::Range;
+
+use control::{CellValue, Operation, Slot};
+use redb::{ReadableTable, Table};
+
+use crate::file::{Result, decode, encode};
+use crate::key::{self, Class};
+
+/// Where a value's array is kept; none of a counter's, which is not.
+fn place(value: &CellValue) -> Option<(Class, usize)> {
+    match value {
+        CellValue::Counter(..) => None,
+        CellValue::Meter(meter, _) | CellValue::MeterAnew(meter, _) => {
+            Some((Class::Meter, meter.index()))
+        }
+        CellValue::Register(register, _) => Some((Class::Register, register.index())),
+    }
+}
+
+/// Writes a range over those that are there: what they have outside of it stays.
+pub(crate) fn put(
+    table: &mut Table<'_, &'static [u8], &'static [u8]>,
+    slot: Slot,
+    value: &CellValue,
+    cells: &Range<u64>,
+) -> Result<()> {
+    let Some((class, array)) = place(value).filter(|_| !cells.is_empty()) else {
+        return Ok(());
+    };
+    let at = |start| key::cells(slot, class, array, start);
+    for (value, there) in overlapped(table, &at, cells)? {
+        table.remove(&at(there.start)[..])?;
+        let outside = [
+            there.start..cells.start.min(there.end),
+            cells.end.max(there.start)..there.end,
+        ];
+        for left in outside.into_iter().filter(|left| !left.is_empty()) {
+            insert(table, &at(left.start), &value, left)?;
+        }
+    }
+    insert(table, &at(cells.start), value, cells.clone())
+}
+
+fn insert(
+    table: &mut Table<'_, &'static [u8], &'static [u8]>,
+    key: &[u8],
+    value: &CellValue,
+    cells: Range<u64>,
+) -> Result<()> {
+    let kept = encode(&[Operation::SetCells(value.clone(), cells)]);
+    table.insert(key, &kept[..])?;
+    Ok(())
+}
+
+/// What is kept that has a cell of the range: what begins in it, and the last that begins before it.
+fn overlapped(
+    table: &Table<'_, &'static [u8], &'static [u8]>,
+    at: &impl Fn(u64) -> Vec<u8>,
+    cells: &Range<u64>,
+) -> Result<Vec<(CellValue, Range<u64>)>> {
+    let (first, start, end) = (at(0), at(cells.start), at(cells.end));
+    let before = table.range(&first[..]..&start[..])?.next_back();
+    let within = table.range(&start[..]..&end[..])?;
+    let mut found = Vec::new();
+    for kept in before.into_iter().chain(within) {
+        let operations = decode(kept?.1.value())?;
+        let of_cells = operations
+            .into_iter()
+            .filter_map(|operation| match operation {
+                Operation::SetCells(value, there) => Some((value, there)),
+                _ => None,
+            });
+        found.extend(of_cells.filter(|(_, there)| there.end > cells.start));
+    }
+    Ok(found)
+}

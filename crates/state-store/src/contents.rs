@@ -1,0 +1,62 @@
+//! What a state file has when it is opened.
+
+use control::{Operation, Slot};
+use redb::{Database, ReadableDatabase};
+
+use crate::file::{PIPELINES, Result, STATE, decode, decode_pipeline};
+use crate::key;
+
+/// All of a state file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// The pipeline that forwards.
+    pub forwards: Option<StoredPipeline>,
+    /// The one that waits for its commit.
+    pub saved: Option<StoredPipeline>,
+}
+
+/// A pipeline and what was written to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredPipeline {
+    /// [`control::Origin::kind`].
+    pub kind: String,
+    /// [`control::Origin::config`].
+    pub config: Vec<u8>,
+    /// The last [`control::Origin::learned`]; empty is none.
+    pub learned: Vec<u8>,
+    /// In an order in which a switch with the pipeline takes them.
+    pub operations: Vec<Operation>,
+}
+
+/// Reads everything.
+pub(crate) fn read(database: &Database) -> Result<Contents> {
+    let transaction = database.begin_read()?;
+    let pipelines = transaction.open_table(PIPELINES)?;
+    let state = transaction.open_table(STATE)?;
+    let operations = |(from, to): ([u8; 1], [u8; 1])| -> Result<Vec<Operation>> {
+        let mut all = Vec::new();
+        for kept in state.range(&from[..]..&to[..])? {
+            all.extend(decode(kept?.1.value())?);
+        }
+        Ok(all)
+    };
+    let pipeline = |slot| -> Result<Option<StoredPipeline>> {
+        let Some(kept) = pipelines.get(key::slot_byte(slot))? else {
+            return Ok(None);
+        };
+        let (config, learned) = kept.value();
+        let (kind, config) = decode_pipeline(config)?;
+        Ok(Some(StoredPipeline {
+            kind,
+            config,
+            learned: learned.to_vec(),
+            operations: operations(key::slot_range(slot))?,
+        }))
+    };
+    let mut forwards = pipeline(Slot::Forwards)?;
+    if let Some(forwards) = &mut forwards {
+        forwards.operations.extend(operations(key::switch_range())?);
+    }
+    let saved = pipeline(Slot::Saved)?;
+    Ok(Contents { forwards, saved })
+}

@@ -1,0 +1,330 @@
+//! The file: opened by one switch at a time, changed by whole transactions.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use control::{Kept, Operation, OperationResult, OriginOf, Slot, Store, StoreError};
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, Table, TableDefinition};
+
+use crate::contents::{self, Contents};
+use crate::fold::{Fold, changed, fold};
+use crate::{cells, key};
+
+/// How values are written. One more whenever [`Operation`], or what it is made of, has changed.
+pub(crate) const FORMAT: u32 = 1;
+
+const ABOUT: TableDefinition<'_, &str, u32> = TableDefinition::new("reprise-switch state");
+
+/// By slot: kind and config; what was learned.
+pub(crate) const PIPELINES: TableDefinition<'_, u8, (&[u8], &[u8])> =
+    TableDefinition::new("pipelines");
+
+/// By [`key`]: operations.
+pub(crate) const STATE: TableDefinition<'_, &'static [u8], &'static [u8]> =
+    TableDefinition::new("state");
+
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+/// Why a transaction failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Redb(#[from] redb::Error),
+    #[error("a value of it is none of format {FORMAT}: {0}")]
+    Value(#[from] postcard::Error),
+}
+
+macro_rules! from_redb {
+    ($($error:ident)*) => {$(
+        impl From<redb::$error> for Failure {
+            fn from(error: redb::$error) -> Self {
+                Self::Redb(error.into())
+            }
+        }
+    )*};
+}
+
+from_redb! { TransactionError TableError StorageError CommitError DatabaseError }
+
+/// Why a state file is not used. It is left as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Two switches would write over each other.
+    #[error("another switch uses it: give each its own")]
+    InUse,
+    /// It is something else, or was damaged.
+    #[error(
+        "expected a state file of reprise-switch, found {0}; it is left as it is: name another, or move it away"
+    )]
+    Foreign(String),
+    /// Another version has written it.
+    #[error(
+        "expected format {FORMAT}, found {0}: use the version of reprise-switch that wrote it, or name another file"
+    )]
+    Format(u32),
+    /// The system does not let it be.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// A state file that this process has open.
+pub struct StateFile {
+    path: PathBuf,
+    opened: Mutex<Opened>,
+}
+
+struct Opened {
+    /// None after a failure, until it can be opened again.
+    database: Option<Database>,
+    /// What could not be stored; the next call waits for it.
+    behind: Vec<Kept>,
+    /// The number of what was learned last, by slot.
+    learned: [u64; 2],
+}
+
+impl StateFile {
+    /// Opens a state file, or makes one where there is none, and reads it.
+    ///
+    /// # Errors
+    /// It is used, it is none, or the system refuses.
+    pub fn open(path: &Path) -> std::result::Result<(Self, Contents), OpenError> {
+        if !path.try_exists()? {
+            make(path)?;
+        }
+        let database = open_there(path)?;
+        expect_format(&database)?;
+        let contents =
+            contents::read(&database).map_err(|error| OpenError::Foreign(error.to_string()))?;
+        let opened = Mutex::new(Opened {
+            database: Some(database),
+            behind: Vec::new(),
+            learned: [0; 2],
+        });
+        let path = path.to_owned();
+        Ok((Self { path, opened }, contents))
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Opened> {
+        // A panic leaves no transaction.
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores all that is behind, in one transaction.
+    fn store(&self, opened: &mut Opened) -> std::result::Result<(), StoreError> {
+        if opened.behind.is_empty() {
+            return Ok(());
+        }
+        let told = |why: String| StoreError(format!("state file {}: {why}", self.path.display()));
+        let database = match opened.database.take() {
+            Some(database) => database,
+            None => open_there(&self.path).map_err(|error| told(error.to_string()))?,
+        };
+        // After a failure redb wants the file opened again: the database is put back after a success only.
+        let learned = transact(&database, &opened.behind, opened.learned);
+        opened.learned = learned.map_err(|error| told(error.to_string()))?;
+        opened.database = Some(database);
+        opened.behind.clear();
+        Ok(())
+    }
+}
+
+impl Store for StateFile {
+    fn catch_up(&self) -> std::result::Result<(), StoreError> {
+        self.store(&mut self.opened())
+    }
+
+    fn keep(&self, kept: Kept) -> std::result::Result<(), StoreError> {
+        let opened = &mut *self.opened();
+        opened.behind.push(kept);
+        self.store(opened)
+    }
+}
+
+/// A file with nothing in it appears under its name at once, whole: whoever is killed before leaves one of
+/// another name.
+fn make(path: &Path) -> std::result::Result<(), OpenError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".new-{}", std::process::id()));
+    let new = PathBuf::from(name);
+    let _ = fs::remove_file(&new);
+    let foreign = |error: Failure| OpenError::System(io::Error::other(error.to_string()));
+    Database::create(&new)
+        .map_err(Failure::from)
+        .and_then(|database| begin(&database))
+        .map_err(foreign)?;
+    // Unlike a rename it replaces nothing: another switch may have been faster.
+    let linked = fs::hard_link(&new, path);
+    fs::remove_file(&new)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
+        _ => {}
+    }
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    Ok(File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?)
+}
+
+fn begin(database: &Database) -> Result<()> {
+    let transaction = database.begin_write()?;
+    transaction.open_table(ABOUT)?.insert("format", FORMAT)?;
+    transaction.open_table(PIPELINES)?;
+    transaction.open_table(STATE)?;
+    Ok(transaction.commit()?)
+}
+
+fn open_there(path: &Path) -> std::result::Result<Database, OpenError> {
+    Database::open(path).map_err(|error| match error {
+        DatabaseError::DatabaseAlreadyOpen => OpenError::InUse,
+        DatabaseError::Storage(redb::StorageError::Io(error))
+            if !matches!(
+                error.kind(),
+                io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+            ) =>
+        {
+            OpenError::System(error)
+        }
+        other => OpenError::Foreign(format!("something else ({other})")),
+    })
+}
+
+fn expect_format(database: &Database) -> std::result::Result<(), OpenError> {
+    let found = || -> Result<Option<u32>> {
+        let about = database.begin_read()?.open_table(ABOUT)?;
+        Ok(about.get("format")?.map(|format| format.value()))
+    };
+    match found() {
+        Ok(Some(FORMAT)) => Ok(()),
+        Ok(Some(other)) => Err(OpenError::Format(other)),
+        Ok(None) => Err(OpenError::Foreign("one without a format".to_owned())),
+        Err(error) => Err(OpenError::Foreign(format!("something else ({error})"))),
+    }
+}
+
+/// Stores changes in one transaction; the numbers of what was learned with them.
+fn transact(database: &Database, changes: &[Kept], mut learned: [u64; 2]) -> Result<[u64; 2]> {
+    let transaction = database.begin_write()?;
+    {
+        let mut pipelines = transaction.open_table(PIPELINES)?;
+        let mut state = transaction.open_table(STATE)?;
+        for kept in changes {
+            let (slot, origin, batch, results) = match kept {
+                Kept::Pipeline(slot, origin, batch, results) => {
+                    clear(&mut pipelines, &mut state, *slot)?;
+                    learned[usize::from(key::slot_byte(*slot))] = 0;
+                    if let Some(origin) = origin {
+                        let config = encode_pipeline(origin.kind(), &origin.config());
+                        pipelines.insert(key::slot_byte(*slot), (&config[..], &[][..]))?;
+                    }
+                    (*slot, origin, batch, results)
+                }
+                Kept::Written(slot, origin, batch, results) => (*slot, origin, batch, results),
+            };
+            write(&mut state, slot, &batch.operations, results)?;
+            let last = &mut learned[usize::from(key::slot_byte(slot))];
+            learn(&mut pipelines, slot, origin, last)?;
+        }
+    }
+    transaction.commit()?;
+    Ok(learned)
+}
+
+/// Forgets a pipeline, and where one forwards in its place, the saved one too.
+fn clear(
+    pipelines: &mut Table<'_, u8, (&[u8], &[u8])>,
+    state: &mut Table<'_, &'static [u8], &'static [u8]>,
+    slot: Slot,
+) -> Result<()> {
+    let slots = match slot {
+        Slot::Forwards => &[Slot::Forwards, Slot::Saved][..],
+        Slot::Saved => &[Slot::Saved],
+    };
+    for slot in slots {
+        let (from, to) = key::slot_range(*slot);
+        state.retain_in(&from[..]..&to[..], |_, _| false)?;
+        pipelines.remove(key::slot_byte(*slot))?;
+    }
+    Ok(())
+}
+
+fn write(
+    state: &mut Table<'_, &'static [u8], &'static [u8]>,
+    slot: Slot,
+    operations: &[Operation],
+    results: &[OperationResult],
+) -> Result<()> {
+    let attempted = operations.iter().zip(results);
+    for (operation, _) in attempted.filter(|(_, result)| result.is_ok()) {
+        match fold(slot, operation) {
+            Fold::Put(key, operation) => {
+                state.insert(&key[..], &encode(&[operation])[..])?;
+            }
+            Fold::Remove(key) => {
+                state.remove(&key[..])?;
+            }
+            Fold::Change(key, operation) => change(state, &key, operation)?,
+            Fold::Cells(Operation::SetCells(value, range)) => {
+                cells::put(state, slot, value, range)?
+            }
+            Fold::Cells(_) | Fold::Nothing => {}
+        }
+    }
+    Ok(())
+}
+
+fn change(
+    state: &mut Table<'_, &'static [u8], &'static [u8]>,
+    key: &[u8],
+    operation: &Operation,
+) -> Result<()> {
+    let before = match state.get(key)? {
+        Some(kept) => decode(kept.value())?,
+        None => Vec::new(),
+    };
+    let after = changed(before, operation);
+    match after.is_empty() {
+        true => state.remove(key)?.map(drop),
+        false => state.insert(key, &encode(&after)[..])?.map(drop),
+    };
+    Ok(())
+}
+
+fn learn(
+    pipelines: &mut Table<'_, u8, (&[u8], &[u8])>,
+    slot: Slot,
+    origin: &OriginOf,
+    last: &mut u64,
+) -> Result<()> {
+    let news = origin.as_ref().and_then(|origin| origin.learned(*last));
+    let Some((number, learned)) = news else {
+        return Ok(());
+    };
+    let slot = key::slot_byte(slot);
+    let config = pipelines.get(slot)?.map(|kept| kept.value().0.to_vec());
+    if let Some(config) = config {
+        pipelines.insert(slot, (&config[..], &learned[..]))?;
+    }
+    *last = number;
+    Ok(())
+}
+
+pub(crate) fn encode(operations: &[Operation]) -> Vec<u8> {
+    postcard::to_stdvec(operations).expect("operations are written to memory")
+}
+
+pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Operation>> {
+    Ok(postcard::from_bytes(bytes)?)
+}
+
+fn encode_pipeline(kind: &str, config: &[u8]) -> Vec<u8> {
+    postcard::to_stdvec(&(kind, config)).expect("bytes are written to memory")
+}
+
+pub(crate) fn decode_pipeline(bytes: &[u8]) -> Result<(String, Vec<u8>)> {
+    Ok(postcard::from_bytes(bytes)?)
+}
+
+#[cfg(test)]
+mod tests;

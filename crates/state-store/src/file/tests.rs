@@ -1,0 +1,177 @@
+//! A store that fails or stops between any two of its steps.
+
+use std::fs::OpenOptions;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use control::{Batch, Note};
+use dataplane::{MulticastGroup, PortId, Replica};
+use redb::StorageBackend;
+use redb::backends::FileBackend;
+
+use super::*;
+use control::Origin;
+
+/// A disk that is full after so many steps that change something.
+#[derive(Debug)]
+struct Failing(FileBackend, Arc<AtomicI64>);
+
+impl Failing {
+    fn step(&self) -> io::Result<()> {
+        match self.1.fetch_sub(1, Ordering::Relaxed) {
+            1.. => Ok(()),
+            _ => Err(io::Error::from(io::ErrorKind::StorageFull)),
+        }
+    }
+}
+
+impl StorageBackend for Failing {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.step()?;
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.step()?;
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.step()?;
+        self.0.write(offset, data)
+    }
+}
+
+struct Json;
+
+impl Origin for Json {
+    fn kind(&self) -> &'static str {
+        "json"
+    }
+
+    fn config(&self) -> Vec<u8> {
+        b"{}".to_vec()
+    }
+}
+
+fn group(id: u32) -> Operation {
+    let port = PortId(1);
+    let replicas = vec![Replica { port, instance: 0 }];
+    Operation::InsertMulticastGroup(MulticastGroup { id, replicas }, Note::default())
+}
+
+fn kept(operations: Vec<Operation>, sets_pipeline: bool) -> Kept {
+    let results = vec![Ok(()); operations.len()].into();
+    let (origin, batch): (OriginOf, _) = (Some(Arc::new(Json)), Arc::new(Batch::new(operations)));
+    match sets_pipeline {
+        true => Kept::Pipeline(Slot::Forwards, origin, batch, results),
+        false => Kept::Written(Slot::Forwards, origin, batch, results),
+    }
+}
+
+fn operations(contents: Contents) -> Vec<Operation> {
+    contents.forwards.expect("a pipeline").operations
+}
+
+fn open(path: &Path) -> (StateFile, Contents) {
+    StateFile::open(path).expect("a state file")
+}
+
+/// A file with one group, on a disk that fails after so many steps.
+fn failing(path: &Path, n_steps: i64) -> StateFile {
+    let (file, _) = open(path);
+    file.keep(kept(vec![group(1)], true)).expect("stored");
+    drop(file);
+    let backend = OpenOptions::new().read(true).write(true).open(path);
+    let backend = FileBackend::new(backend.expect("the file")).expect("its lock");
+    let steps = Arc::new(AtomicI64::new(i64::MAX));
+    let failing = Failing(backend, Arc::clone(&steps));
+    let database = Database::builder().create_with_backend(failing);
+    steps.store(n_steps, Ordering::Relaxed);
+    StateFile {
+        path: path.to_owned(),
+        opened: Mutex::new(Opened {
+            database: Some(database.expect("it is one")),
+            behind: Vec::new(),
+            learned: [0; 2],
+        }),
+    }
+}
+
+#[test]
+fn what_is_not_acknowledged_is_there_wholly_or_not() {
+    let batch = || vec![group(2), group(3)];
+    let all = vec![group(1), group(2), group(3)];
+    let mut n_failed = 0;
+    for n_steps in 0..1_000 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("state");
+        let file = failing(&path, n_steps);
+        let stored = file.keep(kept(batch(), false));
+        // Stopped here.
+        drop(file);
+        let found = operations(open(&path).1);
+        match stored {
+            Ok(()) => {
+                assert_eq!(found, all);
+                assert!(n_failed > 2, "a commit has more steps");
+                return;
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("state"), "{error}");
+                assert!(
+                    found == all || found == [group(1)],
+                    "step {n_steps}: {found:?}"
+                );
+                n_failed += 1;
+            }
+        }
+    }
+    unreachable!("it was never stored");
+}
+
+#[test]
+fn what_could_not_be_stored_is_stored_before_anything_else() {
+    for n_steps in 0..4 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("state");
+        let file = failing(&path, n_steps);
+        if file.keep(kept(vec![group(2)], false)).is_ok() {
+            continue;
+        }
+        file.catch_up().expect("there is room again");
+        let deletion = vec![Operation::DeleteMulticastGroup(1), group(3)];
+        file.keep(kept(deletion, false)).expect("stored");
+        drop(file);
+        assert_eq!(operations(open(&path).1), [group(2), group(3)]);
+    }
+}
+
+#[test]
+fn a_file_of_another_format_is_refused_and_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("state");
+    drop(open(&path));
+    let database = Database::open(&path).expect("redb's");
+    let transaction = database.begin_write().expect("begun");
+    let mut about = transaction.open_table(ABOUT).expect("there");
+    about.insert("format", FORMAT + 1).expect("written");
+    drop(about);
+    transaction.commit().expect("written");
+    drop(database);
+    for _ in 0..2 {
+        let refused = StateFile::open(&path).err().expect("it is refused");
+        assert!(
+            matches!(refused, OpenError::Format(found) if found == FORMAT + 1),
+            "{refused}"
+        );
+    }
+}

@@ -1,0 +1,170 @@
+//! What an operation makes of what is kept of its entity.
+//!
+//! An entity is kept as the operations that make it in a switch that has its pipeline only: mostly one insert; of
+//! what the program itself begins with, a change or a deletion.
+
+use control::{EntryChange, EntryKey, Operation, Slot};
+use dataplane::{CounterValue, GeneratorChange, MeterCounts};
+
+use crate::key;
+
+/// What becomes of the operations of one key.
+pub(crate) enum Fold<'a> {
+    /// There is this one in place of whatever there was.
+    Put(Vec<u8>, Operation),
+    /// There is none.
+    Remove(Vec<u8>),
+    /// Another, made of what there was.
+    Change(Vec<u8>, &'a Operation),
+    /// Cells of an array.
+    Cells(&'a Operation),
+    /// It changes nothing that is kept: handles begin anew with each start.
+    Nothing,
+}
+
+/// Exhaustive, so that nobody forgets a new kind of operation.
+pub(crate) fn fold(slot: Slot, operation: &Operation) -> Fold<'_> {
+    use Operation as Op;
+    match operation {
+        Op::InsertEntry { table, entry, .. } => {
+            let of = EntryKey {
+                table: *table,
+                key: entry.key.clone(),
+                priority: entry.priority,
+            };
+            Fold::Change(key::entry(slot, &of), operation)
+        }
+        Op::ModifyEntry(of, _) | Op::DeleteEntry(of) => {
+            Fold::Change(key::entry(slot, of), operation)
+        }
+        Op::SetDefaultAction { table, action, .. } => {
+            let key = key::default_action(slot, *table);
+            match action {
+                Some(_) => Fold::Put(key, operation.clone()),
+                None => Fold::Remove(key),
+            }
+        }
+        Op::InsertMember(profile, member) | Op::ModifyMember(profile, member) => Fold::Put(
+            key::member(slot, *profile, member.id),
+            Op::InsertMember(*profile, member.clone()),
+        ),
+        Op::DeleteMember(profile, id) => Fold::Remove(key::member(slot, *profile, *id)),
+        Op::InsertProfileGroup(profile, group) | Op::ModifyProfileGroup(profile, group) => {
+            Fold::Put(
+                key::profile_group(slot, *profile, group.id),
+                Op::InsertProfileGroup(*profile, group.clone()),
+            )
+        }
+        Op::DeleteProfileGroup(profile, id) => {
+            Fold::Remove(key::profile_group(slot, *profile, *id))
+        }
+        Op::SetCells(..) => Fold::Cells(operation),
+        Op::SetValueSet(set, _) => Fold::Put(key::value_set(slot, *set), operation.clone()),
+        Op::SetCrcParameters(name, _) => Fold::Put(key::crc(slot, name), operation.clone()),
+        Op::InsertMulticastGroup(group, note) | Op::ModifyMulticastGroup(group, note) => Fold::Put(
+            key::multicast_group(slot, group.id),
+            Op::InsertMulticastGroup(group.clone(), note.clone()),
+        ),
+        Op::DeleteMulticastGroup(id) => Fold::Remove(key::multicast_group(slot, *id)),
+        Op::InsertCloneSession(session, note) | Op::ModifyCloneSession(session, note) => Fold::Put(
+            key::clone_session(slot, session.id),
+            Op::InsertCloneSession(session.clone(), note.clone()),
+        ),
+        Op::Mirror(id, _) => Fold::Put(key::clone_session(slot, *id), operation.clone()),
+        Op::DeleteCloneSession(id) => Fold::Remove(key::clone_session(slot, *id)),
+        Op::InsertDigest(name, note) | Op::ModifyDigest(name, note) => Fold::Put(
+            key::digest(slot, name),
+            Op::InsertDigest(name.clone(), note.clone()),
+        ),
+        Op::DeleteDigest(name) => Fold::Remove(key::digest(slot, name)),
+        Op::ForgetHandles(_) => Fold::Nothing,
+        Op::InsertGenerator { id, .. } | Op::ModifyGenerator(id, _) | Op::DeleteGenerator(id) => {
+            Fold::Change(key::generator(*id), operation)
+        }
+    }
+}
+
+/// What there is after an operation of an entry or a generator, of which there may be one that the program or the
+/// command line has made. Nothing is there where nothing was written.
+pub(crate) fn changed(mut kept: Vec<Operation>, operation: &Operation) -> Vec<Operation> {
+    use Operation as Op;
+    match operation {
+        Op::InsertEntry { .. } | Op::InsertGenerator { .. } => kept.push(without_counts(operation)),
+        // What was inserted by a controller is gone; what was there before is deleted again at each start.
+        Op::DeleteEntry(_) | Op::DeleteGenerator(_) => match kept.first() {
+            Some(Op::InsertEntry { .. } | Op::InsertGenerator { .. }) => kept.clear(),
+            _ => kept = vec![operation.clone()],
+        },
+        Op::ModifyEntry(of, change) => match kept.last_mut() {
+            Some(inserted @ Op::InsertEntry { .. }) => change_entry(inserted, change),
+            Some(Op::ModifyEntry(_, before)) => merge_changes(before, change),
+            _ if change.action.is_none() && change.meter.is_none() => {}
+            _ => {
+                let mut all = EntryChange::default();
+                merge_changes(&mut all, change);
+                kept.push(Op::ModifyEntry(of.clone(), all));
+            }
+        },
+        Op::ModifyGenerator(_, change) => match kept.last_mut() {
+            Some(Op::InsertGenerator { config, runs, .. }) => {
+                change.apply(config);
+                *runs = change.runs.unwrap_or(*runs);
+            }
+            Some(Op::ModifyGenerator(_, before)) => merge_generator_changes(before, change),
+            _ => kept.push(operation.clone()),
+        },
+        other => kept = vec![other.clone()],
+    }
+    kept
+}
+
+fn without_counts(operation: &Operation) -> Operation {
+    let mut operation = operation.clone();
+    if let Operation::InsertEntry { entry, .. } = &mut operation {
+        entry.counter = CounterValue::default();
+        entry.meter_counts = MeterCounts::default();
+        entry.since_last_hit_ns = 0;
+    }
+    operation
+}
+
+/// As the data plane does it.
+fn change_entry(inserted: &mut Operation, change: &EntryChange) {
+    let Operation::InsertEntry { entry, note, .. } = inserted else {
+        return;
+    };
+    if let Some(new) = &change.action {
+        entry.action = new.action.clone();
+        entry.idle_timeout_ns = new.idle_timeout_ns;
+        entry.meter = change.meter.flatten();
+        *note = new.note.clone();
+    } else if let Some(meter) = change.meter {
+        entry.meter = meter;
+    }
+}
+
+fn merge_changes(before: &mut EntryChange, change: &EntryChange) {
+    if let Some(new) = &change.action {
+        before.action = Some(new.clone());
+        before.meter = change.meter;
+    } else if change.meter.is_some() {
+        before.meter = change.meter;
+    }
+}
+
+fn merge_generator_changes(before: &mut GeneratorChange, change: &GeneratorChange) {
+    let GeneratorChange {
+        name,
+        port,
+        frames,
+        pace,
+        count,
+        runs,
+    } = change.clone();
+    before.name = name.or(before.name.take());
+    before.port = port.or(before.port);
+    before.frames = frames.or(before.frames.take());
+    before.pace = pace.or(before.pace);
+    before.count = count.or(before.count);
+    before.runs = runs.or(before.runs);
+}

@@ -1,0 +1,27 @@
+//! A state file: what controllers have written to a switch, durable before they are answered.
+//!
+//! [`StateFile`] is a [`control::Store`] over redb. An entity is one key; its value is the few operations that
+//! make it again in a switch that has its pipeline only. So the file is as large as the state, not as its history.
+//! Not kept: what packets write, counters, idle timers, buckets of meters.
+//!
+//! # The steps of a call that is kept
+//!
+//! | step | killed behind it, the file has |
+//! |---|---|
+//! | 1. The data plane has carried the call out. | the state before |
+//! | 2. A transaction has the change. | the state before |
+//! | 3. It is committed: two fsyncs, since redb commits in two phases where a crash may tear a page. | all of it |
+//! | 4. The call is answered. | all of it |
+//!
+//! Reading order: `key`, `fold`, `cells`, `contents`, `file`.
+
+#![forbid(unsafe_code)]
+
+mod cells;
+mod contents;
+mod file;
+mod fold;
+mod key;
+
+pub use contents::{Contents, StoredPipeline};
+pub use file::{OpenError, StateFile};

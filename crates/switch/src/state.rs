@@ -1,0 +1,118 @@
+//! `--state`: what a state file has is set again before anybody is served; then it is kept up.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use control::{Checked, Error, JsonOrigin, Turn};
+use dataplane::Program;
+use p4runtime_server::{ORIGIN_KIND, RestoreError, Server, Stored};
+use state_store::{Contents, StateFile, StoredPipeline};
+
+use crate::error::SwitchError;
+
+/// A state file, and what it had when it was opened.
+pub(crate) struct StateAtStart {
+    path: PathBuf,
+    file: StateFile,
+    contents: Contents,
+}
+
+impl StateAtStart {
+    pub(crate) fn open(path: &Path) -> Result<Self, SwitchError> {
+        let path = path.to_owned();
+        match StateFile::open(&path) {
+            Ok((file, contents)) => Ok(Self {
+                path,
+                file,
+                contents,
+            }),
+            Err(error) => {
+                let message = error.to_string();
+                Err(SwitchError::State { path, message })
+            }
+        }
+    }
+
+    /// Whether there was a pipeline; everything that is written from now on is kept.
+    pub(crate) async fn restore(self, server: &Server) -> Result<bool, SwitchError> {
+        let Self {
+            path,
+            file,
+            contents,
+        } = self;
+        let is_there = contents.forwards.is_some();
+        let n_operations = contents
+            .forwards
+            .as_ref()
+            .map_or(0, |it| it.operations.len());
+        match restore(server, contents).await {
+            Ok(()) => {}
+            // The loop was stopped; it says so itself.
+            Err(RestoreError::Refused(Error::Stopped)) => return Ok(true),
+            Err(error) => {
+                let message = format!("what it has cannot be set again: {error}");
+                return Err(SwitchError::State { path, message });
+            }
+        }
+        server.device().keep_in(Arc::new(file));
+        if is_there {
+            tracing::info!(
+                event = "state_restored",
+                path = %path.display(),
+                operations = n_operations,
+                "the pipeline and {n_operations} writes of {} are set again",
+                path.display()
+            );
+        }
+        Ok(is_there)
+    }
+}
+
+async fn restore(server: &Server, contents: Contents) -> Result<(), RestoreError> {
+    let Contents { forwards, saved } = contents;
+    match forwards {
+        Some(pipeline) if pipeline.kind == ORIGIN_KIND => server.restore(stored(pipeline)).await?,
+        Some(pipeline) => restore_json(server, pipeline).await?,
+        None => {}
+    }
+    if let Some(pipeline) = saved {
+        server.restore_saved(stored(pipeline)).await?;
+    }
+    Ok(())
+}
+
+fn stored(pipeline: StoredPipeline) -> Stored {
+    Stored {
+        config: pipeline.config,
+        learned: pipeline.learned,
+        operations: pipeline.operations,
+    }
+}
+
+async fn restore_json(server: &Server, pipeline: StoredPipeline) -> Result<(), RestoreError> {
+    let device = server.device();
+    let checked = checked(server, &pipeline)?;
+    let operations = pipeline.operations;
+    let call = |turn: Turn| async move { turn.restore(checked, operations).done().await };
+    device.in_turn(call).await.and_then(|set| set)?;
+    Ok(())
+}
+
+fn checked(server: &Server, pipeline: &StoredPipeline) -> Result<Checked, Error> {
+    let refused = |message: String| {
+        let kind = dataplane::ControlErrorKind::InvalidArgument;
+        Error::from(dataplane::ControlError::new(kind, message))
+    };
+    if pipeline.kind != JsonOrigin::KIND {
+        let (json, found) = (JsonOrigin::KIND, &pipeline.kind);
+        let message =
+            format!("expected a pipeline of {ORIGIN_KIND} or {json}, found one of {found}");
+        return Err(refused(message));
+    }
+    let json = String::from_utf8_lossy(&pipeline.config).into_owned();
+    let externs = server.device().payload_signatures();
+    let program = Program::from_json_str_with(&json, &externs);
+    let program = program.map_err(|error| refused(error.to_string()))?;
+    let checked = server.device().check(program, ())?;
+    Ok(checked.with_json(json.into_bytes()))
+}

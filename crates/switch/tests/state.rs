@@ -1,0 +1,412 @@
+//! `--state`: a switch that is killed comes up with everything that it has answered.
+//!
+//! `REPRISE_KILLS=200` kills it that often instead of 20 times; `REPRISE_KILLS_SEED=N` begins with another seed.
+#![allow(clippy::panic, reason = "a test stops at what it did not expect")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::p4_data::Data;
+use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
+use p4runtime_proto::p4::v1::stream_message_request::Update as Message;
+use p4runtime_proto::p4::v1::table_action::Type as ActionType;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{
+    Action, CloneSessionEntry, Entity, FieldMatch, GetForwardingPipelineConfigRequest, Index,
+    MasterArbitrationUpdate, MulticastGroupEntry, P4Data, PacketReplicationEngineEntry,
+    ReadRequest, RegisterEntry, Replica, StreamMessageRequest, TableAction, TableEntry, Uint128,
+    Update, WriteRequest, action, field_match, replica,
+};
+use support::{Running, TemporaryFolder, error, program};
+use tokio::sync::mpsc::Sender;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+
+const KILLS: u64 = 20;
+const ELECTION: Option<Uint128> = Some(Uint128 { high: 0, low: 1 });
+
+/// Entities by kind and number, each with its value in a byte or two.
+type State = BTreeMap<(&'static str, u32), Vec<u8>>;
+
+fn number_of(variable: &str, otherwise: u64) -> u64 {
+    let text = std::env::var(variable).ok();
+    text.map_or(otherwise, |text| text.parse().expect("a number"))
+}
+
+/// Numbers that look random: SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+}
+
+struct Controller {
+    client: P4RuntimeClient<Channel>,
+    _stream: (
+        Sender<StreamMessageRequest>,
+        tonic::Streaming<p4runtime_proto::p4::v1::StreamMessageResponse>,
+    ),
+    ids: Ids,
+}
+
+#[derive(Clone, Copy)]
+struct Ids {
+    table: u32,
+    send: u32,
+    cells: u32,
+}
+
+impl Controller {
+    async fn of(switch: &Running) -> Self {
+        let address = switch
+            .ready
+            .split("P4Runtime on ")
+            .nth(1)
+            .expect("an address");
+        let address = address.split(',').next().expect("an address");
+        let mut client = P4RuntimeClient::connect(format!("http://{address}"))
+            .await
+            .expect("a server");
+        let (sender, requests) = tokio::sync::mpsc::channel(1);
+        let update = Some(Message::Arbitration(MasterArbitrationUpdate {
+            device_id: 1,
+            election_id: ELECTION,
+            ..Default::default()
+        }));
+        let request = StreamMessageRequest { update };
+        sender.send(request).await.expect("a place");
+        let answers = client.stream_channel(ReceiverStream::new(requests)).await;
+        let mut answers = answers.expect("a stream").into_inner();
+        answers.message().await.expect("an answer").expect("one");
+        let request = GetForwardingPipelineConfigRequest {
+            device_id: 1,
+            ..Default::default()
+        };
+        let config = client.get_forwarding_pipeline_config(request).await;
+        let config = config
+            .expect("an answer")
+            .into_inner()
+            .config
+            .expect("a pipeline");
+        let info = config.p4info.expect("a P4Info");
+        let send = info.actions.iter().filter_map(|it| it.preamble.as_ref());
+        let ids = Ids {
+            table: info.tables[0].preamble.as_ref().expect("a table").id,
+            send: send.clone().find(|it| it.alias == "send").expect("it").id,
+            cells: info.registers[0].preamble.as_ref().expect("one").id,
+        };
+        let _stream = (sender, answers);
+        Self {
+            client,
+            _stream,
+            ids,
+        }
+    }
+
+    async fn write(&mut self, updates: Vec<Update>) -> Result<(), tonic::Status> {
+        let request = WriteRequest {
+            device_id: 1,
+            election_id: ELECTION,
+            updates,
+            ..Default::default()
+        };
+        self.client.write(request).await.map(drop)
+    }
+
+    async fn state(&mut self) -> State {
+        let kinds = [
+            Kind::TableEntry(TableEntry {
+                table_id: self.ids.table,
+                ..Default::default()
+            }),
+            Kind::TableEntry(TableEntry {
+                table_id: self.ids.table,
+                is_default_action: true,
+                ..Default::default()
+            }),
+            Kind::RegisterEntry(RegisterEntry {
+                register_id: self.ids.cells,
+                ..Default::default()
+            }),
+            replication(Replication::MulticastGroupEntry(
+                MulticastGroupEntry::default(),
+            )),
+            replication(Replication::CloneSessionEntry(CloneSessionEntry::default())),
+        ];
+        let entities = kinds.map(|kind| Entity { entity: Some(kind) });
+        let request = ReadRequest {
+            device_id: 1,
+            entities: entities.to_vec(),
+            ..Default::default()
+        };
+        let answers = self.client.read(request).await.expect("an answer");
+        let mut answers = answers.into_inner();
+        let mut state = State::new();
+        while let Some(answer) = answers.message().await.expect("an answer") {
+            let entities = answer.entities.into_iter();
+            state.extend(entities.filter_map(|it| shown(it.entity.expect("one"))));
+        }
+        state
+    }
+}
+
+fn replication(of: Replication) -> Kind {
+    Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(of) })
+}
+
+/// An entity as the model has it; none of one that is as the program begins.
+fn shown(kind: Kind) -> Option<((&'static str, u32), Vec<u8>)> {
+    Some(match kind {
+        Kind::TableEntry(entry) => {
+            let Some(ActionType::Action(action)) = entry.action.and_then(|it| it.r#type) else {
+                return None;
+            };
+            let port = action.params.first()?.value.clone();
+            let value = [port, entry.metadata].concat();
+            match entry
+                .r#match
+                .first()
+                .and_then(|it| it.field_match_type.clone())
+            {
+                Some(field_match::FieldMatchType::Exact(exact)) => {
+                    let key = exact
+                        .value
+                        .iter()
+                        .fold(0, |n, byte| n * 256 + u32::from(*byte));
+                    (("entry", key), value)
+                }
+                _ => (("default", 0), value),
+            }
+        }
+        Kind::RegisterEntry(cell) => {
+            let Some(Data::Bitstring(value)) = cell.data?.data else {
+                return None;
+            };
+            let index = u32::try_from(cell.index?.index).expect("a cell");
+            if value == [0] {
+                return None;
+            }
+            (("cell", index), value)
+        }
+        Kind::PacketReplicationEngineEntry(entry) => match entry.r#type? {
+            Replication::MulticastGroupEntry(group) => (
+                ("group", group.multicast_group_id),
+                instances(&group.replicas),
+            ),
+            Replication::CloneSessionEntry(session) => (
+                ("session", session.session_id),
+                instances(&session.replicas),
+            ),
+        },
+        other => panic!("not asked for: {other:?}"),
+    })
+}
+
+fn instances(replicas: &[Replica]) -> Vec<u8> {
+    let bytes = replicas.iter().map(|it| u8::try_from(it.instance));
+    bytes.collect::<Result<_, _>>().expect("a byte")
+}
+
+fn entity(ids: Ids, (kind, number): (&'static str, u32), value: u8) -> Kind {
+    let replicas = vec![Replica {
+        port_kind: Some(replica::PortKind::Port(vec![1])),
+        instance: value.into(),
+        ..Default::default()
+    }];
+    let action = || {
+        let params = vec![action::Param {
+            param_id: 1,
+            value: vec![value],
+        }];
+        let action = Action {
+            action_id: ids.send,
+            params,
+        };
+        Some(TableAction {
+            r#type: Some(ActionType::Action(action)),
+        })
+    };
+    match kind {
+        "entry" => Kind::TableEntry(TableEntry {
+            table_id: ids.table,
+            r#match: vec![FieldMatch {
+                field_id: 1,
+                field_match_type: Some(field_match::FieldMatchType::Exact(field_match::Exact {
+                    value: vec![u8::try_from(number).expect("a byte")],
+                })),
+            }],
+            action: action(),
+            metadata: vec![value, 1],
+            ..Default::default()
+        }),
+        "default" => Kind::TableEntry(TableEntry {
+            table_id: ids.table,
+            action: action(),
+            is_default_action: true,
+            metadata: vec![value, 1],
+            ..Default::default()
+        }),
+        "cell" => Kind::RegisterEntry(RegisterEntry {
+            register_id: ids.cells,
+            index: Some(Index {
+                index: number.into(),
+            }),
+            data: Some(P4Data {
+                data: Some(Data::Bitstring(vec![value])),
+            }),
+        }),
+        "group" => replication(Replication::MulticastGroupEntry(MulticastGroupEntry {
+            multicast_group_id: number,
+            replicas,
+            ..Default::default()
+        })),
+        _ => replication(Replication::CloneSessionEntry(CloneSessionEntry {
+            session_id: number,
+            replicas,
+            ..Default::default()
+        })),
+    }
+}
+
+/// A batch of up to 12 updates, and what it makes of the state.
+fn batch(random: &mut Random, ids: Ids, before: &State) -> (Vec<Update>, State) {
+    let mut after = before.clone();
+    let updates = (0..=random.below(12)).map(|_| {
+        let kind = ["entry", "entry", "default", "cell", "group", "session"];
+        let kind = kind[usize::try_from(random.below(6)).expect("small")];
+        let number = match kind {
+            "default" => 0,
+            _ => 1 + u32::try_from(random.below(40)).expect("small"),
+        };
+        let value = 1 + u8::try_from(random.below(200)).expect("a byte");
+        let (key, is_there) = ((kind, number), after.contains_key(&(kind, number)));
+        let always = matches!(kind, "default" | "cell");
+        let deletes = is_there && !always && random.below(3) == 0;
+        let r#type = match (is_there || always, deletes) {
+            (_, true) => Type::Delete,
+            (true, _) => Type::Modify,
+            (false, _) => Type::Insert,
+        };
+        match (deletes, kind) {
+            (true, _) => drop(after.remove(&key)),
+            (_, "entry" | "default") => drop(after.insert(key, vec![value, value, 1])),
+            _ => drop(after.insert(key, vec![value])),
+        }
+        Update {
+            r#type: r#type.into(),
+            entity: Some(Entity {
+                entity: Some(entity(ids, key, value)),
+            }),
+        }
+    });
+    (updates.collect(), after)
+}
+
+/// Writes until the switch is gone: what was answered, and what was not.
+async fn write_until_killed(
+    controller: &mut Controller,
+    random: &mut Random,
+    mut answered: State,
+) -> (State, State, u64) {
+    for n_batches in 0..1_000_000 {
+        let (updates, after) = batch(random, controller.ids, &answered);
+        match controller.write(updates).await {
+            Ok(()) => answered = after,
+            Err(status) => {
+                assert!(status.details().is_empty(), "refused: {status:?}");
+                return (answered, after, n_batches);
+            }
+        }
+    }
+    panic!("the switch was not killed")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switch_that_is_killed_at_any_moment_has_what_it_answered() {
+    let (n_kills, seed) = (
+        number_of("REPRISE_KILLS", KILLS),
+        number_of("REPRISE_KILLS_SEED", 1),
+    );
+    let folder = TemporaryFolder::new("killed");
+    let state = folder.path("state").display().to_string();
+    let program = program("kept.p4").display().to_string();
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let (mut answered, mut open) = (State::new(), State::new());
+    let (mut n_all, mut n_open_there) = (0, 0);
+    for round in 0..=n_kills {
+        let seed = seed.wrapping_mul(1_000_003) + round;
+        let switch = Running::start(&arguments);
+        let mut controller = Controller::of(&switch).await;
+        let found = controller.state().await;
+        assert!(
+            found == answered || found == open,
+            "seed {seed}: found {found:?}, answered {answered:?}, or with what was not answered {open:?}"
+        );
+        n_open_there += u32::from(found == open && found != answered);
+        if round == n_kills {
+            break;
+        }
+        let mut random = Random(seed);
+        let moment = Duration::from_micros(random.below(60_000));
+        let killed = tokio::spawn(async move {
+            // The moment is what is random here: nothing waits for it.
+            tokio::time::sleep(moment).await;
+            switch.signal("-KILL");
+            tokio::task::spawn_blocking(move || switch.end()).await
+        });
+        let n_batches;
+        (answered, open, n_batches) = write_until_killed(&mut controller, &mut random, found).await;
+        n_all += n_batches;
+        let (code, ..) = killed.await.expect("killed").expect("it ends");
+        assert_eq!(code, None, "seed {seed}");
+        println!("seed {seed}: killed after {moment:?}, {n_batches} batches answered");
+    }
+    println!(
+        "{n_kills} kills, {n_all} batches answered, {n_open_there} times the last was there unanswered"
+    );
+    assert!(n_all > 0, "nothing was written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_switches_do_not_share_a_file() {
+    let folder = TemporaryFolder::new("shared");
+    let state = folder.path("state").display().to_string();
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state];
+    let first = Running::start(&arguments);
+    let said = error(1, &arguments);
+    assert!(said.contains("another switch uses it"), "{said}");
+    first.stop("-TERM");
+}
+
+#[test]
+fn a_foreign_file_is_refused_and_left() {
+    let folder = TemporaryFolder::new("foreign");
+    let path = folder.path("state");
+    for text in [&b""[..], b"these are my notes", &[0x5a; 20_000]] {
+        std::fs::write(&path, text).expect("written");
+        let said = error(
+            1,
+            &[
+                "--grpc",
+                "127.0.0.1:0",
+                "--state",
+                &path.display().to_string(),
+            ],
+        );
+        assert!(
+            said.contains("expected a state file of reprise-switch"),
+            "{said}"
+        );
+        assert_eq!(std::fs::read(&path).expect("there"), text);
+    }
+}
