@@ -190,10 +190,6 @@ impl Pipeline {
         }
     }
 
-    pub(crate) fn checked(&self) -> &Checked {
-        &self.checked
-    }
-
     /// Where a worker carries out updates. The first worker's notes are kept, which are read; the
     /// others' are not.
     pub(crate) fn with_site<R>(

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use control::{Checked, Error, JsonOrigin, Turn};
+use control::{Batch, Checked, Error, JsonOrigin, OperationResult, Turn};
 use dataplane::Program;
 use p4runtime_server::{ORIGIN_KIND, RestoreError, Server, Stored};
 use state_store::{Contents, StateFile, StoredPipeline};
@@ -75,10 +75,13 @@ async fn restore(server: &Server, contents: Contents) -> Result<(), RestoreError
         Some(pipeline) => restore_json(server, pipeline).await?,
         None => {}
     }
-    if let Some(pipeline) = saved {
-        server.restore_saved(stored(pipeline)).await?;
+    match saved {
+        Some(pipeline) if pipeline.kind == ORIGIN_KIND => {
+            server.restore_saved(stored(pipeline)).await
+        }
+        Some(pipeline) => save_json(server, pipeline).await,
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn stored(pipeline: StoredPipeline) -> Stored {
@@ -96,6 +99,16 @@ async fn restore_json(server: &Server, pipeline: StoredPipeline) -> Result<(), R
     let call = |turn: Turn| async move { turn.restore(checked, operations).done().await };
     device.in_turn(call).await.and_then(|set| set)?;
     Ok(())
+}
+
+async fn save_json(server: &Server, pipeline: StoredPipeline) -> Result<(), RestoreError> {
+    let device = server.device();
+    let checked = checked(server, &pipeline)?;
+    let call = |turn: Turn| async move { turn.save(checked).done().await };
+    let saved = device.in_turn(call).await.and_then(|saved| saved)?;
+    let batch = Batch::new(pipeline.operations);
+    let written: OperationResult = device.write(saved, batch).await?.into_iter().collect();
+    Ok(written.map_err(Error::from)?)
 }
 
 fn checked(server: &Server, pipeline: &StoredPipeline) -> Result<Checked, Error> {

@@ -50,8 +50,8 @@ async fn what_is_written_to_a_saved_program_is_told_with_its_commit() {
     let harness = Harness::start().await;
     let mut changes = harness.device.changes();
     let checked = harness.device.check(bridge(), ()).unwrap();
-    let save = |turn: control::Turn| async move { turn.save(checked) };
-    harness.device.in_turn(save).await.unwrap();
+    let save = |turn: control::Turn| async move { turn.save(checked).done().await };
+    harness.device.in_turn(save).await.unwrap().unwrap();
     let saved = harness.device.pipeline().unwrap();
     let batch = Batch::new(vec![harness.insert(1, 2)]);
     harness.device.write(saved, batch).await.unwrap();

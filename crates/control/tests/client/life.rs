@@ -263,8 +263,8 @@ async fn a_saved_program_forwards_with_what_was_written_to_it_once_it_is_committ
     let harness = Harness::start().await;
     harness.write(vec![harness.insert(1, 2)]).await;
     let checked = harness.device.check(bridge(), "a view").unwrap();
-    let call = |turn: control::Turn| async move { turn.save(checked) };
-    harness.device.in_turn(call).await.unwrap();
+    let call = |turn: control::Turn| async move { turn.save(checked).done().await };
+    harness.device.in_turn(call).await.unwrap().unwrap();
     let saved = harness.device.pipeline().unwrap();
     assert!(saved.is_saved());
     let batch = Batch::new(vec![harness.insert(2, 3), harness.insert(2, 3)]);

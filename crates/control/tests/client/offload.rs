@@ -294,8 +294,8 @@ async fn a_pipeline_is_replaced_under_it_and_seen_with_what_was_written_while_it
     assert!(beside.receive(0, &[1, 0, 0, 0]));
     beside.told();
     let checked = beside.device.check(program(false).program(), ()).unwrap();
-    let save = |turn: Turn| async move { turn.save(checked) };
-    beside.device.in_turn(save).await.unwrap();
+    let save = |turn: Turn| async move { turn.save(checked).done().await };
+    beside.device.in_turn(save).await.unwrap().unwrap();
     let before = std::mem::replace(&mut beside.pipeline, beside.device.pipeline().unwrap());
     let many = (10..110).map(|kind| beside.insert(kind, "forward", 3));
     beside.write(many.collect()).await;

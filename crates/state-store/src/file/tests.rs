@@ -64,8 +64,12 @@ impl Origin for Json {
 
 fn group(id: u32) -> Operation {
     let port = PortId(1);
-    let replicas = vec![Replica { port, instance: 0 }];
-    Operation::InsertMulticastGroup(MulticastGroup { id, replicas }, Note::default())
+    let group = MulticastGroup {
+        id,
+        replicas: vec![Replica { port, instance: 0 }],
+        backups: Vec::new(),
+    };
+    Operation::InsertMulticastGroup(group, Note::default())
 }
 
 fn kept(operations: Vec<Operation>, sets_pipeline: bool) -> Kept {

@@ -43,7 +43,7 @@ async fn load(site: &Site, args: Args<'_>) -> Answered {
             let message = "a program waits for bm_swap_configs already";
             return Err(Exception::new(SwapCode::OngoingSwap, message).into());
         }
-        turn.save(checked);
+        turn.save(checked).done().await?;
         Ok(())
     };
     site.in_turn(call).await?;
