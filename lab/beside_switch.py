@@ -15,8 +15,7 @@ from lab.netns import NamespaceError, Star
 from lab.process import ChildError, dying_with_parent, interrupt_on_termination
 from lab.switch import GRPC_ADDRESS, MissingBuildError, start_switch
 
-# Clients of P4Runtime watch ports and send to them: 1, 2 and 3.
-N_HOSTS = 3
+N_HOSTS = 1
 
 
 def main() -> int:
