@@ -97,7 +97,7 @@ def test_members_and_groups(address: str) -> None:
         group = P4ActionProfileGroup(
             "spread",
             group_id=5,
-            members=[P4Member(1, weight=1), P4Member(2, weight=(3, 2))],
+            members=[P4Member(1, weight=1), P4Member(2, weight=(3, 1))],
         )
         entry = fy.P4TableEntry(
             "many", match=fy.Match({"dst_addr": DST}), action=P4IndirectAction(group_id=5)
@@ -126,7 +126,7 @@ def test_members_and_groups(address: str) -> None:
 def test_one_shots(address: str) -> None:
     async def check(switch: fy.Switch) -> None:
         action = P4IndirectAction(
-            [(2, P4TableAction("mark", value=1)), ((1, 3), P4TableAction("send", port=2))]
+            [(2, P4TableAction("mark", value=1)), ((1, 1), P4TableAction("send", port=2))]
         )
         entry = fy.P4TableEntry("few", match=fy.Match({"dst_addr": DST}), action=action)
         await switch.insert([entry])
