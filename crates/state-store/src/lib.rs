@@ -10,7 +10,7 @@
 //! |---|---|
 //! | 1. The data plane has carried the call out. | the state before |
 //! | 2. A transaction has the change. | the state before |
-//! | 3. It is committed: two fsyncs, since redb commits in two phases where a crash may tear a page. | all of it |
+//! | 3. It is committed with redb's default durability: on the disk when the call returns. | all of it |
 //! | 4. The call is answered. | all of it |
 //!
 //! Reading order: `key`, `fold`, `cells`, `contents`, `file`.
