@@ -259,7 +259,7 @@ fn write(
     for (operation, _) in attempted.filter(|(_, result)| result.is_ok()) {
         match fold(slot, operation) {
             Fold::Put(key, operation) => {
-                state.insert(&key[..], &encode(&[operation])[..])?;
+                state.insert(&key[..], &encode(&[*operation])[..])?;
             }
             Fold::Remove(key) => {
                 state.remove(&key[..])?;

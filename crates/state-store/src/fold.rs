@@ -11,7 +11,7 @@ use crate::key;
 /// What becomes of the operations of one key.
 pub(crate) enum Fold<'a> {
     /// There is this one in place of whatever there was.
-    Put(Vec<u8>, Operation),
+    Put(Vec<u8>, Box<Operation>),
     /// There is none.
     Remove(Vec<u8>),
     /// Another, made of what there was.
@@ -40,39 +40,37 @@ pub(crate) fn fold(slot: Slot, operation: &Operation) -> Fold<'_> {
         Op::SetDefaultAction { table, action, .. } => {
             let key = key::default_action(slot, *table);
             match action {
-                Some(_) => Fold::Put(key, operation.clone()),
+                Some(_) => put(key, operation.clone()),
                 None => Fold::Remove(key),
             }
         }
-        Op::InsertMember(profile, member) | Op::ModifyMember(profile, member) => Fold::Put(
+        Op::InsertMember(profile, member) | Op::ModifyMember(profile, member) => put(
             key::member(slot, *profile, member.id),
             Op::InsertMember(*profile, member.clone()),
         ),
         Op::DeleteMember(profile, id) => Fold::Remove(key::member(slot, *profile, *id)),
-        Op::InsertProfileGroup(profile, group) | Op::ModifyProfileGroup(profile, group) => {
-            Fold::Put(
-                key::profile_group(slot, *profile, group.id),
-                Op::InsertProfileGroup(*profile, group.clone()),
-            )
-        }
+        Op::InsertProfileGroup(profile, group) | Op::ModifyProfileGroup(profile, group) => put(
+            key::profile_group(slot, *profile, group.id),
+            Op::InsertProfileGroup(*profile, group.clone()),
+        ),
         Op::DeleteProfileGroup(profile, id) => {
             Fold::Remove(key::profile_group(slot, *profile, *id))
         }
         Op::SetCells(..) => Fold::Cells(operation),
-        Op::SetValueSet(set, _) => Fold::Put(key::value_set(slot, *set), operation.clone()),
-        Op::SetCrcParameters(name, _) => Fold::Put(key::crc(slot, name), operation.clone()),
-        Op::InsertMulticastGroup(group, note) | Op::ModifyMulticastGroup(group, note) => Fold::Put(
+        Op::SetValueSet(set, _) => put(key::value_set(slot, *set), operation.clone()),
+        Op::SetCrcParameters(name, _) => put(key::crc(slot, name), operation.clone()),
+        Op::InsertMulticastGroup(group, note) | Op::ModifyMulticastGroup(group, note) => put(
             key::multicast_group(slot, group.id),
             Op::InsertMulticastGroup(group.clone(), note.clone()),
         ),
         Op::DeleteMulticastGroup(id) => Fold::Remove(key::multicast_group(slot, *id)),
-        Op::InsertCloneSession(session, note) | Op::ModifyCloneSession(session, note) => Fold::Put(
+        Op::InsertCloneSession(session, note) | Op::ModifyCloneSession(session, note) => put(
             key::clone_session(slot, session.id),
             Op::InsertCloneSession(session.clone(), note.clone()),
         ),
-        Op::Mirror(id, _) => Fold::Put(key::clone_session(slot, *id), operation.clone()),
+        Op::Mirror(id, _) => put(key::clone_session(slot, *id), operation.clone()),
         Op::DeleteCloneSession(id) => Fold::Remove(key::clone_session(slot, *id)),
-        Op::InsertDigest(name, note) | Op::ModifyDigest(name, note) => Fold::Put(
+        Op::InsertDigest(name, note) | Op::ModifyDigest(name, note) => put(
             key::digest(slot, name),
             Op::InsertDigest(name.clone(), note.clone()),
         ),
@@ -82,6 +80,10 @@ pub(crate) fn fold(slot: Slot, operation: &Operation) -> Fold<'_> {
             Fold::Change(key::generator(*id), operation)
         }
     }
+}
+
+fn put<'a>(key: Vec<u8>, operation: Operation) -> Fold<'a> {
+    Fold::Put(key, Box::new(operation))
 }
 
 /// What there is after an operation of an entry or a generator, of which there may be one that the program or the
