@@ -3,10 +3,18 @@
 //! `REPRISE_KILLS=200` kills it that often instead of 20 times; `REPRISE_KILLS_SEED=N` begins with another seed.
 #![allow(clippy::panic, reason = "a test stops at what it did not expect")]
 
+#[path = "../../packet-io/tests/namespace/mod.rs"]
+mod namespace;
 mod support;
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
+
+use namespace::{in_mount_namespace, ip};
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_data::Data;
@@ -375,6 +383,97 @@ async fn a_switch_that_is_killed_at_any_moment_has_what_it_answered() {
         "{n_kills} kills, {n_all} batches answered, {n_open_there} times the last was there unanswered"
     );
     assert!(n_all > 0, "nothing was written");
+}
+
+/// Mounts a file system with room for 8 MiB in a folder, in the test's own mount namespace.
+fn mount(disk: &Path) {
+    fs::create_dir(disk).expect("a folder");
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"])
+        .arg(disk)
+        .status();
+    assert!(mount.expect("mount starts").success());
+}
+
+/// Takes all the room that a file system has left.
+fn fill(with: &Path) {
+    let mut file = File::create(with).expect("a file");
+    while file.write_all(&[1; 4096]).is_ok() {}
+}
+
+/// Writes batches until one is refused: the state with it, and how it was refused.
+async fn write_until_refused(
+    controller: &mut Controller,
+    random: &mut Random,
+    mut state: State,
+) -> (State, tonic::Status) {
+    for _ in 0..20_000 {
+        let (updates, after) = batch(random, controller.ids, &state);
+        match controller.write(updates).await {
+            Ok(()) => state = after,
+            Err(status) => return (after, status),
+        }
+    }
+    panic!("the disk was not full")
+}
+
+async fn a_switch_on_a_disk(disk: &Path) {
+    let state = disk.join("state").display().to_string();
+    let program = program("kept.p4").display().to_string();
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let switch = Running::start(&arguments);
+    let mut controller = Controller::of(&switch).await;
+    fill(&disk.join("filler"));
+    let mut random = Random(3);
+    let (there, refused) = write_until_refused(&mut controller, &mut random, State::new()).await;
+    assert_eq!(refused.code(), tonic::Code::Internal);
+    let said = ["the switch has it", state.as_str()];
+    assert!(
+        said.iter().all(|it| refused.message().contains(it)),
+        "{refused:?}"
+    );
+    // The data plane has it, and nothing that comes behind it.
+    assert_eq!(controller.state().await, there);
+    let (updates, _) = batch(&mut random, controller.ids, &there);
+    let refused = controller
+        .write(updates)
+        .await
+        .expect_err("the disk is full");
+    assert_eq!(refused.code(), tonic::Code::Internal);
+    assert!(
+        refused.message().contains("nothing was done"),
+        "{refused:?}"
+    );
+    assert_eq!(controller.state().await, there);
+    fs::remove_file(disk.join("filler")).expect("removed");
+    let (updates, after) = batch(&mut random, controller.ids, &there);
+    controller
+        .write(updates)
+        .await
+        .expect("there is room again");
+    switch.signal("-KILL");
+    switch.end();
+    let switch = Running::start(&arguments);
+    let found = Controller::of(&switch).await.state().await;
+    assert_eq!(found, after, "what was not stored at once is, too");
+    switch.stop("-TERM");
+}
+
+#[test]
+fn a_full_disk_is_told_and_what_was_done_is_stored_when_there_is_room() {
+    in_mount_namespace(
+        "a_full_disk_is_told_and_what_was_done_is_stored_when_there_is_room",
+        || {
+            ip("link set lo up");
+            let folder = TemporaryFolder::new("full-state");
+            let disk = folder.path("disk");
+            mount(&disk);
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+            runtime.block_on(a_switch_on_a_disk(&disk));
+            let unmount = Command::new("umount").arg(&disk).status();
+            assert!(unmount.expect("umount starts").success());
+        },
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
