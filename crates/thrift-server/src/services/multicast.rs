@@ -250,20 +250,34 @@ impl Call {
         for id in groups {
             let replicas = multicast.replicas(*id);
             expect_each_once(*id, &replicas)?;
-            let (group, note) = (
-                MulticastGroup {
-                    id: *id,
-                    replicas,
-                    backups: Vec::new(),
-                },
-                pipeline.notes().group(*id),
-            );
+            let there = group(turn.device(), &pipeline, *id).await?;
+            let group = MulticastGroup {
+                id: *id,
+                backups: backups(there.as_ref(), &replicas),
+                replicas,
+            };
+            let note = pipeline.notes().group(*id);
             operations.push(Operation::ModifyMulticastGroup(group, note));
         }
         let written = write_all(turn, &pipeline, operations).await?;
         written.map_err(declared(|_| MulticastCode::Error))?;
         Ok((multicast, ()))
     }
+}
+
+/// BMv2 has no backups: replicas that stay keep what P4Runtime has written for them.
+fn backups(there: Option<&MulticastGroup>, replicas: &[Replica]) -> Vec<Vec<Replica>> {
+    let there = there.filter(|group| !group.backups.is_empty());
+    let of = |group: &MulticastGroup, replica: &Replica| {
+        let place = group.replicas.iter().position(|it| it == replica)?;
+        group.backups.get(place).cloned()
+    };
+    let of_all = |group| {
+        replicas
+            .iter()
+            .map(move |it| of(group, it).unwrap_or_default())
+    };
+    there.map_or_else(Vec::new, |group| of_all(group).collect())
 }
 
 /// The data plane makes a copy for a port and an instance once.

@@ -189,6 +189,33 @@ async fn a_group_of_another_protocol_has_nodes_and_one_that_it_changed_has_other
     assert_eq!(associate, INVALID_GROUP_HANDLE);
 }
 
+/// Thrift has no backups, and takes none away but with the replica that they are of.
+#[tokio::test]
+async fn replicas_keep_the_backups_that_p4runtime_has_written() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    let backups = vec![replicas(&[(5, 0)]), Vec::new(), replicas(&[(6, 0)])];
+    let group = MulticastGroup {
+        id: 7,
+        replicas: replicas(&[(1, 1), (2, 2), (3, 3)]),
+        backups: backups.clone(),
+    };
+    let insert = Operation::InsertMulticastGroup(group, Note::default());
+    harness.write(vec![insert]).await;
+    entries(&mut client).await;
+    let found = async || {
+        let read = |switch: &dataplane::Switch| switch.multicast_groups().remove(0);
+        let found = harness.device.read(&harness.pipeline(), 1, read).await;
+        found.unwrap().remove(0)
+    };
+    call(&mut client, "bm_mc_node_destroy", ids(&[1])).await;
+    let after = found().await;
+    assert_eq!(after.replicas, replicas(&[(1, 1), (3, 3)]));
+    assert_eq!(after.backups, [backups[0].clone(), backups[2].clone()]);
+    call(&mut client, "bm_mc_node_destroy", ids(&[2])).await;
+    assert_eq!(found().await.backups, [backups[0].clone()]);
+}
+
 #[tokio::test]
 async fn every_mistake_has_bmv2_s_code() {
     let harness = Harness::start().await;
