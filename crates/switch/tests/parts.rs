@@ -3,39 +3,22 @@
 
 #[path = "../../dataplane/tests/offload/double.rs"]
 mod double;
+#[path = "../../dataplane/tests/support/mask.rs"]
+mod mask;
 mod support;
 
 use std::fs;
 use std::sync::Arc;
 
-use dataplane::{ParamInfo, PayloadBatch, PayloadExtern, PortId};
+use dataplane::PortId;
 use double::{Double, Takes};
+use mask::Mask;
 use packet_io::{MemoryPort, Port, Waiter, memory_pair};
 use reprise_switch::{MadePayloadExtern, Offloaded, Parts};
 use serde_json::{Value, json};
 use support::{PATIENCE, TemporaryFolder, error, program};
 
 const GRPC: &str = "127.0.0.1:0";
-
-/// XORs a byte over the payload.
-struct Mask;
-
-impl PayloadExtern for Mask {
-    fn params(&self) -> Vec<ParamInfo> {
-        let (name, width_bits) = ("key".to_owned(), 8);
-        vec![ParamInfo { name, width_bits }]
-    }
-
-    fn transform(&mut self, copies: PayloadBatch<'_>) {
-        let payload = copies.payload();
-        for copy in copies {
-            let key = copy.args[0].to_be_bytes()[7];
-            let bytes = copy.room.iter_mut().zip(payload);
-            bytes.for_each(|(to, from)| *to = from ^ key);
-            copy.finish(payload.len());
-        }
-    }
-}
 
 fn masking() -> Parts {
     let mask: MadePayloadExtern = Box::new(|| Box::new(Mask));

@@ -1,6 +1,10 @@
 //! Programs that call externs of the switch's own (docs/payload-externs.md), set as any other.
 
-use dataplane::{ParamInfo, PayloadBatch, PayloadExtern, SwitchConfig};
+#[path = "../../../dataplane/tests/support/mask.rs"]
+mod mask;
+
+use dataplane::SwitchConfig;
+use mask::Mask;
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::update::Type;
@@ -11,26 +15,6 @@ use crate::harness::{Harness, JSON, config, frame};
 use crate::table_entries::forward_entry;
 
 const KEY: u8 = 0x2a;
-
-/// XORs a byte over the payload.
-struct Mask;
-
-impl PayloadExtern for Mask {
-    fn params(&self) -> Vec<ParamInfo> {
-        let (name, width_bits) = ("key".to_owned(), 8);
-        vec![ParamInfo { name, width_bits }]
-    }
-
-    fn transform(&mut self, copies: PayloadBatch<'_>) {
-        let payload = copies.payload();
-        for copy in copies {
-            let key = copy.args[0].to_be_bytes()[7];
-            let bytes = copy.room.iter_mut().zip(payload);
-            bytes.for_each(|(to, from)| *to = from ^ key);
-            copy.finish(payload.len());
-        }
-    }
-}
 
 /// The fixture's pipeline, whose egress masks every payload.
 fn masking() -> ForwardingPipelineConfig {

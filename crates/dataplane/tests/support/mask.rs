@@ -1,0 +1,23 @@
+//! A payload extern for tests of other crates.
+
+use dataplane::{ParamInfo, PayloadBatch, PayloadExtern};
+
+/// XORs a byte over the payload.
+pub struct Mask;
+
+impl PayloadExtern for Mask {
+    fn params(&self) -> Vec<ParamInfo> {
+        let (name, width_bits) = ("key".to_owned(), 8);
+        vec![ParamInfo { name, width_bits }]
+    }
+
+    fn transform(&mut self, copies: PayloadBatch<'_>) {
+        let payload = copies.payload();
+        for copy in copies {
+            let key = copy.args[0].to_be_bytes()[7];
+            let bytes = copy.room.iter_mut().zip(payload);
+            bytes.for_each(|(to, from)| *to = from ^ key);
+            copy.finish(payload.len());
+        }
+    }
+}
