@@ -352,45 +352,44 @@ impl EgressQueues {
         self.rings.filled == 0 && self.timed.is_none() && !self.is_some_closed
     }
 
-    /// How many packets wait in the queue of each port that copies go to, where it is the same
-    /// number and there is room for all copies.
-    fn common_depth(&self, queue: usize, copies: &Copies) -> Option<usize> {
+    /// How many packets wait in the queue of each port that copies go to, where all copies may be appended
+    /// as one: it is the same number everywhere, there is room for all, and nothing has a rate.
+    pub(crate) fn common_depth(&self, queue: usize, copies: &Copies) -> Option<usize> {
         let (first, _) = copies.ports.first()?;
         let depth = self.depth(*first, queue);
         let fits = |(port, n_copies): &(PortId, usize)| {
             self.depth(*port, queue) == depth && depth + n_copies <= self.capacity.get(*port, queue)
         };
-        copies.ports.iter().all(fits).then_some(depth)
+        (self.timed.is_none() && copies.ports.iter().all(fits)).then_some(depth)
     }
 
-    /// Appends all copies of a packet as one, where that is the same as one after the other; the
-    /// queue exists. Otherwise does nothing.
+    /// Appends all copies of a packet as one, which is the same as one after the other; so many packets
+    /// wait in the queue of each of their ports ([`EgressQueues::common_depth`]).
     pub(crate) fn push_all(
         &mut self,
         now: Nanos,
         queue: usize,
+        depth: usize,
         packet: EgressPacket,
-        copies: &Arc<Copies>,
-    ) -> bool {
-        let Some(depth) = self.common_depth(queue, copies) else {
-            return false;
-        };
-        if self.timed.is_some() {
-            return false;
+        copies: Arc<Copies>,
+    ) {
+        // A batch of one costs more than the packet.
+        if let [only] = copies.places[..] {
+            let enq_depth = depth;
+            return self.push(now, Place { enq_depth, ..only }, queue, packet);
         }
-        let Rings { rings, filled } = &mut self.rings;
-        let many = Many {
-            packet,
-            depth,
-            copies: copies.clone(),
-            n_left: 0,
-        };
-        rings[queue].push_back((now, Entry::Many(many)));
-        *filled |= 1 << queue;
         for (port, n_copies) in &copies.ports {
             self.deepen(*port, queue, *n_copies);
         }
-        true
+        let many = Many {
+            packet,
+            depth,
+            copies,
+            n_left: 0,
+        };
+        let Rings { rings, filled } = &mut self.rings;
+        rings[queue].push_back((now, Entry::Many(many)));
+        *filled |= 1 << queue;
     }
 
     /// Appends a packet; whoever calls has looked whether the queue exists and is full,
@@ -561,6 +560,21 @@ mod tests {
         Arc::new(Copies::new(replicas))
     }
 
+    /// Whether all copies of a packet could be appended as one, and were.
+    fn push_all(
+        queues: &mut EgressQueues,
+        now: Nanos,
+        queue: usize,
+        packet: EgressPacket,
+        copies: &Arc<Copies>,
+    ) -> bool {
+        let depth = queues.common_depth(queue, copies);
+        if let Some(depth) = depth {
+            queues.push_all(now, queue, depth, packet, copies.clone());
+        }
+        depth.is_some()
+    }
+
     #[test]
     fn copies_pushed_as_one_leave_as_those_pushed_one_by_one() {
         let mut rng = Numbers(64);
@@ -578,7 +592,7 @@ mod tests {
                 if rng.below(4) == 0 && has_room {
                     push_each(&mut one_by_one, now, queue, handle, &copies);
                     let one = packet(handle, now);
-                    match together.push_all(now, queue, one, &copies) {
+                    match push_all(&mut together, now, queue, one, &copies) {
                         true => n_together += 1,
                         false => push_each(&mut together, now, queue, handle, &copies),
                     }
@@ -624,14 +638,14 @@ mod tests {
         };
         let copies = Arc::new(Copies::new((0..5).map(replica).collect()));
         let mut queues = EgressQueues::new(8, None);
-        assert!(queues.push_all(0, 2, packet(1, 0), &copies));
+        assert!(push_all(&mut queues, 0, 2, packet(1, 0), &copies));
         assert_eq!(queues.depth(PortId(1), 2), 5);
-        assert!(!queues.push_all(0, 2, packet(2, 0), &copies));
+        assert!(!push_all(&mut queues, 0, 2, packet(2, 0), &copies));
         assert_eq!(queues.depth(PortId(1), 2), 5);
         let deepest: Vec<_> = queues.take_deepest().collect();
         assert_eq!(deepest, [(PortId(1), 5)]);
         let mut timed = EgressQueues::new(8, Some(1_000));
-        assert!(!timed.push_all(0, 2, packet(3, 0), &copies));
+        assert!(!push_all(&mut timed, 0, 2, packet(3, 0), &copies));
         assert!(timed.is_empty());
     }
 

@@ -11,7 +11,8 @@ use crate::{
     trace::TraceKind,
     traffic_manager::{
         packet::{Common, EgressPacket, IngressPacket},
-        replication::{Copies, ReplicationEntry},
+        queue::Departure,
+        replication::Copies,
     },
 };
 
@@ -21,6 +22,13 @@ struct Copied {
     packet: PacketHandle,
     instance_type: InstanceType,
     queue: u64,
+}
+
+/// A session as it is for one clone.
+struct Session {
+    copies: Arc<Copies>,
+    truncate_bytes: Option<u32>,
+    queue: u32,
 }
 
 impl Run<'_> {
@@ -33,26 +41,55 @@ impl Run<'_> {
                 .engine
                 .clone_ingress(state, &input, waiting.packet, copies);
             let instance_type = InstanceType::IngressClone;
-            self.send_clones(&waiting.common, (id, &session), clones, instance_type);
+            let (common, cloned) =
+                self.count_clones(&waiting.common, (id, &session), clones, instance_type);
+            self.send_copies(&waiting.common, common, cloned, session.copies);
         }
     }
 
-    /// An egress clone has the headers as they are now.
-    pub(super) fn clone_at_egress(&mut self, common: &Common, packet: PacketHandle, id: u32) {
-        if let Some(session) = self.session(common, id) {
-            let copies = copies_of(&session);
-            let state = &mut self.model.state;
-            let clones = self.engine.clone_egress(state, packet, copies);
-            self.send_clones(common, (id, &session), clones, InstanceType::EgressClone);
+    /// An egress clone has the headers as they are now. A lone clone of a parent that does not leave itself
+    /// is given back where it would be the next packet at egress: its queue would cost more than the pass.
+    pub(super) fn clone_at_egress(
+        &mut self,
+        parent: &Common,
+        (packet, leaves): (PacketHandle, bool),
+        id: u32,
+    ) -> Option<Departure> {
+        let session = self.session(parent, id)?;
+        let state = &mut self.model.state;
+        let clones = self.engine.clone_egress(state, packet, copies_of(&session));
+        let instance_type = InstanceType::EgressClone;
+        let (common, cloned) = self.count_clones(parent, (id, &session), clones, instance_type);
+        let model = &*self.model;
+        if let [place] = session.copies.places[..]
+            && let Some(queue) = queue(cloned.queue)
+            && !leaves
+            && model.may_fuse(parent)
+            && model.is_next_at_egress()
+        {
+            return Some(Departure {
+                place,
+                queue,
+                depth: 0,
+                packet: EgressPacket {
+                    common,
+                    packet: cloned.packet,
+                    instance_type,
+                    enqueued: model.state.now,
+                },
+            });
         }
+        self.send_copies(parent, common, cloned, session.copies);
+        None
     }
 
     /// The session of a clone; without one the clone is counted as dropped.
-    fn session(&mut self, parent: &Common, id: u32) -> Option<ReplicationEntry> {
+    fn session(&mut self, parent: &Common, id: u32) -> Option<Session> {
         let traffic = &self.model.traffic;
-        let session = traffic.sessions.get(id).map(|session| ReplicationEntry {
+        let session = traffic.sessions.get(id).map(|session| Session {
             copies: session.copies(&traffic.groups),
-            ..session.clone()
+            truncate_bytes: session.truncate_bytes,
+            queue: session.queue,
         });
         let reason = match &session {
             None => DropReason::CloneSessionUnknown,
@@ -68,13 +105,14 @@ impl Run<'_> {
         None
     }
 
-    fn send_clones(
+    /// Clones are there; what they have in common.
+    fn count_clones(
         &mut self,
         parent: &Common,
-        (id, session): (u32, &ReplicationEntry),
+        (id, session): (u32, &Session),
         clones: Clones,
         instance_type: InstanceType,
-    ) {
+    ) -> (Common, Copied) {
         let n_clones = session.copies.replicas.len() as u64;
         self.model.state.counters.created_by_clone += n_clones;
         self.model.traffic.inside.enter_many(parent.epoch, n_clones);
@@ -88,7 +126,7 @@ impl Run<'_> {
                 queue => u64::from(queue),
             },
         };
-        self.send_copies(parent, common, cloned, &session.copies);
+        (common, cloned)
     }
 
     /// Replaces a packet by its replicas, in the order of the group's list.
@@ -117,7 +155,7 @@ impl Run<'_> {
             queue,
         };
         let common = parent.of_copy(Stream::MulticastGroup(group));
-        self.send_copies(parent, common, replicated, &copies);
+        self.send_copies(parent, common, replicated, copies);
     }
 
     /// Queues all copies of a packet, which have been counted: as one, if that makes no difference.
@@ -126,12 +164,23 @@ impl Run<'_> {
         parent: &Common,
         mut common: Common,
         copied: Copied,
-        copies: &Arc<Copies>,
+        copies: Arc<Copies>,
     ) {
-        if self.model.may_fuse(parent) && self.enqueue_all(common, copied, copies) {
-            return;
+        if self.model.may_fuse(parent)
+            && let Some(queue) = queue(copied.queue)
+            && let Some(depth) = self.model.traffic.egress.common_depth(queue, &copies)
+        {
+            let now = self.model.state.now;
+            let packet = EgressPacket {
+                common,
+                packet: copied.packet,
+                instance_type: copied.instance_type,
+                enqueued: now,
+            };
+            let egress = &mut self.model.traffic.egress;
+            return egress.push_all(now, queue, depth, packet, copies);
         }
-        let refused = self.refused(copies, copied.queue);
+        let refused = self.refused(&copies, copied.queue);
         for replica in &copies.replicas {
             let tracer = &mut self.model.state.tracer;
             common.name = tracer.name_copy(parent.name, common.stream);
@@ -153,19 +202,6 @@ impl Run<'_> {
         }
     }
 
-    /// Queues all copies of a packet as one, if that makes no difference.
-    fn enqueue_all(&mut self, common: Common, copied: Copied, copies: &Arc<Copies>) -> bool {
-        let now = self.model.state.now;
-        let packet = EgressPacket {
-            common,
-            packet: copied.packet,
-            instance_type: copied.instance_type,
-            enqueued: now,
-        };
-        let egress = &mut self.model.traffic.egress;
-        queue(copied.queue).is_some_and(|queue| egress.push_all(now, queue, packet, copies))
-    }
-
     /// The ports whose queue has no room for all of the copies that go there: they get none, so
     /// that nobody loses more than another because of the place in the list.
     fn refused(&self, copies: &Copies, of_queue: u64) -> Vec<PortId> {
@@ -183,7 +219,7 @@ fn count(copies: &Copies) -> u32 {
     u32::try_from(copies.replicas.len()).expect("a list of replicas has a limit")
 }
 
-fn copies_of(session: &ReplicationEntry) -> CloneCopies {
+fn copies_of(session: &Session) -> CloneCopies {
     CloneCopies {
         copies: count(&session.copies),
         truncate_bytes: session.truncate_bytes.map(|len| len as usize),

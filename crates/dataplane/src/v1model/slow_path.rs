@@ -119,8 +119,8 @@ impl Run<'_> {
     }
 
     /// What comes of an egress pass: the clone, then drop, deparser, and recirculation or
-    /// transmission, in this order: a drop beats recirculation, and the clone survives it. How many
-    /// frames have left.
+    /// transmission, in this order: a drop beats recirculation, and the clone survives it. Then the clone's own
+    /// pass where nothing is before it. How many frames have left, one at most.
     pub(super) fn finish_egress(
         &mut self,
         common: &Common,
@@ -128,9 +128,10 @@ impl Run<'_> {
         outcome: &EgressOutcome,
     ) -> usize {
         let packet = outcome.packet;
-        if let Some(session) = outcome.clone_session {
-            self.clone_at_egress(common, packet, session);
-        }
+        let leaves = !matches!(outcome.verdict, EgressVerdict::Recirculate);
+        let next = outcome
+            .clone_session
+            .and_then(|session| self.clone_at_egress(common, (packet, leaves), session));
         let deparsed = match (outcome.verdict, outcome.frame_len_bytes) {
             (EgressVerdict::Drop(reason), _) => Err(reason),
             (_, Some(len)) => Ok(len),
@@ -141,7 +142,7 @@ impl Run<'_> {
             (Ok(len), EgressVerdict::Recirculate) => self.recirculate(*common, packet, len),
             (Ok(len), _) => return self.send(port, common, packet, len),
         }
-        0
+        next.map_or(0, |clone| self.egress(&clone))
     }
 
     /// Sends a packet through ingress again as it would have left.
