@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Run, fast_path::queue, ingress_input, slow_path::Way};
+use super::{Run, V1Model, fast_path::queue, ingress_input, slow_path::Way};
 use crate::{
     DropReason, PortId, Stream,
     engine::{CloneCopies, Clones, InstanceType, PacketHandle},
@@ -60,27 +60,16 @@ impl Run<'_> {
         let clones = self.engine.clone_egress(state, packet, copies_of(&session));
         let instance_type = InstanceType::EgressClone;
         let (common, cloned) = self.count_clones(parent, (id, &session), clones, instance_type);
-        let model = &*self.model;
-        if let [place] = session.copies.places[..]
-            && let Some(queue) = queue(cloned.queue)
-            && !leaves
-            && model.may_fuse(parent)
-            && model.is_next_at_egress()
-        {
-            return Some(Departure {
-                place,
-                queue,
-                depth: 0,
-                packet: EgressPacket {
-                    common,
-                    packet: cloned.packet,
-                    instance_type,
-                    enqueued: model.state.now,
-                },
-            });
+        let only = match leaves {
+            true => None,
+            false => self
+                .model
+                .only_copy(parent, common, cloned, &session.copies),
+        };
+        if only.is_none() {
+            self.send_copies(parent, common, cloned, session.copies);
         }
-        self.send_copies(parent, common, cloned, session.copies);
-        None
+        only
     }
 
     /// The session of a clone; without one the clone is counted as dropped.
@@ -129,33 +118,41 @@ impl Run<'_> {
         (common, cloned)
     }
 
-    /// Replaces a packet by its replicas, in the order of the group's list.
+    /// Replaces a packet by its replicas, in the order of the group's list. A lone one is given back as a
+    /// lone clone is.
     pub(super) fn multicast(
         &mut self,
         parent: &Common,
         packet: PacketHandle,
         group: u32,
         queue: u64,
-    ) {
+    ) -> Option<Departure> {
         let Some(entry) = self.model.traffic.groups.get(group) else {
-            return self.end(parent, packet, DropReason::MulticastGroupUnknown);
+            self.end(parent, packet, DropReason::MulticastGroupUnknown);
+            return None;
         };
-        let copies = entry.copies.clone();
+        let copies = &entry.copies;
         let Some(n_made) = copies.replicas.len().checked_sub(1) else {
-            return self.end(parent, packet, DropReason::MulticastGroupEmpty);
+            self.end(parent, packet, DropReason::MulticastGroupEmpty);
+            return None;
         };
-        self.engine.replicate(packet, count(&copies));
-        // The packet that is replicated becomes one of the replicas.
-        self.model.state.counters.created_by_replication += n_made as u64;
-        let inside = &mut self.model.traffic.inside;
-        inside.enter_many(parent.epoch, n_made as u64);
         let replicated = Copied {
             packet,
             instance_type: InstanceType::Replicated,
             queue,
         };
         let common = parent.of_copy(Stream::MulticastGroup(group));
-        self.send_copies(parent, common, replicated, copies);
+        let only = self.model.only_copy(parent, common, replicated, copies);
+        let queued = only.is_none().then(|| copies.clone());
+        self.engine.replicate(packet, count(copies));
+        // The packet that is replicated becomes one of the replicas.
+        self.model.state.counters.created_by_replication += n_made as u64;
+        let inside = &mut self.model.traffic.inside;
+        inside.enter_many(parent.epoch, n_made as u64);
+        if let Some(copies) = queued {
+            self.send_copies(parent, common, replicated, copies);
+        }
+        only
     }
 
     /// Queues all copies of a packet, which have been counted: as one, if that makes no difference.
@@ -212,6 +209,33 @@ impl Run<'_> {
         let ports = copies.ports.iter();
         let refused = ports.filter(|(port, n_copies)| egress.refuses(*port, queue, *n_copies));
         refused.map(|(port, _)| *port).collect()
+    }
+}
+
+impl V1Model {
+    /// The only copy of a packet, where it would be the next packet at egress.
+    fn only_copy(
+        &self,
+        parent: &Common,
+        common: Common,
+        copied: Copied,
+        copies: &Copies,
+    ) -> Option<Departure> {
+        let [place] = copies.places[..] else {
+            return None;
+        };
+        let queue = queue(copied.queue)?;
+        (self.may_fuse(parent) && self.is_next_at_egress()).then(|| Departure {
+            place,
+            queue,
+            depth: 0,
+            packet: EgressPacket {
+                common,
+                packet: copied.packet,
+                instance_type: copied.instance_type,
+                enqueued: self.state.now,
+            },
+        })
     }
 }
 

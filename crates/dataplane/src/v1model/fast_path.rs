@@ -109,8 +109,7 @@ impl Run<'_> {
         let input = ingress_input(frame);
         let outcome = self.engine.ingress(state, &input, frame.packet);
         let Some((port, queue)) = self.model.way_on(common, &outcome) else {
-            self.finish_ingress(frame, &outcome);
-            return Err(0);
+            return Err(self.finish_ingress(frame, &outcome));
         };
         let outcome = self.egress_at_once(frame, port, queue);
         let plain_len = outcome.frame_len_bytes.filter(|_| outcome.is_plain());

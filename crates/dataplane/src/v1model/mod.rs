@@ -236,8 +236,7 @@ impl Run<'_> {
     /// What comes of an ingress pass: egress at once where nothing is before it, or the slow path.
     fn after_ingress(&mut self, waiting: &IngressPacket, outcome: &IngressOutcome) -> usize {
         let Some((port, queue)) = self.model.way_on(&waiting.common, outcome) else {
-            self.finish_ingress(waiting, outcome);
-            return 0;
+            return self.finish_ingress(waiting, outcome);
         };
         let outcome = self.egress_at_once(waiting, port, queue);
         self.finish_egress(&waiting.common, port, &outcome)

@@ -26,8 +26,13 @@ pub(super) struct Way {
 }
 
 impl Run<'_> {
-    /// What comes of an ingress pass: the clone, the digest, then what the verdict says.
-    pub(super) fn finish_ingress(&mut self, waiting: &IngressPacket, outcome: &IngressOutcome) {
+    /// What comes of an ingress pass: the clone, the digest, then what the verdict says, and the pass of a
+    /// lone replica where nothing is before it. How many frames have left, one at most.
+    pub(super) fn finish_ingress(
+        &mut self,
+        waiting: &IngressPacket,
+        outcome: &IngressOutcome,
+    ) -> usize {
         let IngressPacket { common, packet, .. } = waiting;
         if let Some(session) = outcome.clone_session {
             self.clone_at_ingress(waiting, session);
@@ -39,7 +44,8 @@ impl Run<'_> {
             IngressVerdict::Drop(reason) => self.end(common, *packet, reason),
             IngressVerdict::Resubmit => self.resubmit(*waiting),
             IngressVerdict::Multicast(group) => {
-                self.multicast(common, *packet, group, outcome.priority);
+                let only = self.multicast(common, *packet, group, outcome.priority);
+                return only.map_or(0, |replica| self.egress(&replica));
             }
             IngressVerdict::Unicast(port) => {
                 let way = Way {
@@ -52,6 +58,7 @@ impl Run<'_> {
                 self.enqueue(way, common, *packet);
             }
         }
+        0
     }
 
     fn send_digest(&mut self, packet: PacketHandle) {
