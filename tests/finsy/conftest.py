@@ -20,14 +20,32 @@ def in_memory() -> bool:
 
 @pytest.fixture(scope="session")
 def memory_switch(in_memory: bool) -> Path | None:
-    """The program of the switch in memory: the one at REPRISE_MEMORY_SWITCH, or built here."""
-    if not in_memory:
-        return None
+    """The program of the switch in memory, where that is the switch under test."""
+    return memory_switch_program() if in_memory else None
+
+
+def memory_switch_program() -> Path:
+    """The one at REPRISE_MEMORY_SWITCH, or built here."""
     if built := os.environ.get("REPRISE_MEMORY_SWITCH"):
         return ROOT / built
     build = ["cargo", "build", "--quiet", "-p", "p4runtime-server", "--example", "memory_switch"]
     subprocess.run(build, cwd=ROOT, check=True)
     return TARGET / "debug/examples/memory_switch"
+
+
+@pytest.fixture(scope="session")
+def over_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Where a switch in memory speaks mutual TLS, and the folder of certificates."""
+    folder = tmp_path_factory.mktemp("certificates")
+    command = [str(memory_switch_program()), "127.0.0.1:0", "--tls", str(folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as switch:
+        assert switch.stdout is not None
+        assert switch.stdin is not None
+        yield switch.stdout.readline().strip(), folder
+        switch.stdin.close()
+        assert switch.wait(timeout=PATIENCE_S) == 0
 
 
 @pytest.fixture

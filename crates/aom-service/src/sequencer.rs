@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aom::wire::LANES;
 use conference::client::{Client, ClientError};
+use conference::dial::SwitchAddress;
 use conference::entities::{
     Array, ProgramError, Table, any_multicast_group, bytes, delete, insert, modify,
     multicast_group, of_table,
@@ -301,13 +302,13 @@ enum Key {
 impl Connection {
     /// Connects as the switch's primary controller, once there is no other.
     pub(crate) async fn open(
-        address: &str,
+        switch: &SwitchAddress,
         device_id: u64,
         sequencer: &Sequencer,
         cookie: u64,
         replaces_programs: bool,
     ) -> Result<(Connection, Found), ConnectionError> {
-        let mut client = Client::connect(address, device_id).await?;
+        let mut client = Client::connect(switch, device_id).await?;
         client.take_turn(std::time::Duration::ZERO, |_| {}).await?;
         let found = match client.pipeline(ResponseType::P4infoAndCookie).await {
             Err(ClientError::NoPipeline) => Found::Nothing,

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use conference::dial::SwitchAddress;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -32,8 +33,8 @@ const WAITING_MAX: usize = 64;
 /// How the service is started.
 #[derive(Debug)]
 pub struct Options {
-    /// The switch's P4Runtime, `HOST:PORT`.
-    pub switch: String,
+    /// The switch's P4Runtime.
+    pub switch: SwitchAddress,
     /// Its device.
     pub device_id: u64,
     /// The service's folder.
@@ -321,7 +322,10 @@ impl Core {
         connection.read_entries().await?;
         connection.write_entries(&self.state).await?;
         self.switch.connection = Some(connection);
-        tracing::info!(switch = self.options.switch, "the sequencer is there");
+        tracing::info!(
+            switch = self.options.switch.address,
+            "the sequencer is there"
+        );
         Ok(())
     }
 

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use conference::address::Mac;
+use conference::dial::{SwitchAddress, TlsFiles};
 use conference::limits::TURN_WAIT_S;
 
 use crate::compiler::CompilerArgs;
 use crate::conformance::Kind;
+use crate::failure::Failure;
 use crate::output;
 
 const EXAMPLES: &str = "\
@@ -162,7 +164,16 @@ const OFFLINE: &[&str] = &[
 ];
 
 /// The options that name a switch, and how to come to write there.
-const OF_A_SWITCH: &[&str] = &["switch", "device_id", "wait_s", "takeover"];
+const OF_A_SWITCH: &[&str] = &[
+    "address",
+    "tls_ca",
+    "tls_cert",
+    "tls_key",
+    "tls_server_name",
+    "device_id",
+    "wait_s",
+    "takeover",
+];
 
 impl Args {
     /// The command line that this process was started with; exits where it is none.
@@ -189,13 +200,30 @@ impl Args {
 pub struct Global {
     /// Where the switch's P4Runtime server listens.
     #[arg(
-        long,
+        long = "switch",
         global = true,
         env = "REPRISE_SWITCH",
         value_name = "HOST:PORT",
         default_value = "127.0.0.1:9559"
     )]
-    pub switch: String,
+    address: String,
+    /// Speak TLS to the switch, whose certificate must be of an authority in this PEM file.
+    #[arg(long, global = true, env = "REPRISE_TLS_CA", value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// The certificate to show to the switch, a PEM file, for a switch that asks for one.
+    #[arg(long, global = true, env = "REPRISE_TLS_CERT", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of that certificate, a PEM file.
+    #[arg(long, global = true, env = "REPRISE_TLS_KEY", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// The name that the switch's certificate must have [default: the host of --switch].
+    #[arg(
+        long,
+        global = true,
+        env = "REPRISE_TLS_SERVER_NAME",
+        value_name = "NAME"
+    )]
+    tls_server_name: Option<String>,
     /// The switch's P4Runtime device number.
     #[arg(long, global = true, value_name = "NUMBER", default_value_t = 1)]
     pub device_id: u64,
@@ -208,6 +236,51 @@ pub struct Global {
     /// Print JSON in place of text: one document, or one a line where a command goes on.
     #[arg(long, global = true, display_order = 900)]
     pub json: bool,
+}
+
+impl Global {
+    /// The switch's address, as it was given.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The switch that is meant.
+    pub fn switch(&self) -> Result<SwitchAddress, Failure> {
+        let address = self.address.clone();
+        let identity = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
+            (None, None) => None,
+            (Some(_), None) => {
+                return Err(Failure::new(
+                    "--tls-cert: expected --tls-key FILE beside it, found none",
+                ));
+            }
+            (None, Some(_)) => {
+                return Err(Failure::new(
+                    "--tls-key: expected --tls-cert FILE beside it, found none",
+                ));
+            }
+        };
+        let Some(authorities) = self.tls_ca.clone() else {
+            let alone = identity.map(|_| "--tls-cert");
+            let alone = alone.or(self.tls_server_name.as_ref().map(|_| "--tls-server-name"));
+            return match alone {
+                Some(option) => Err(Failure::new(format!(
+                    "{option}: expected --tls-ca FILE beside it, which makes the connection one of TLS, found none"
+                ))),
+                None => Ok(SwitchAddress::plain(address)),
+            };
+        };
+        let tls = TlsFiles {
+            authorities,
+            identity,
+            server_name: self.tls_server_name.clone(),
+        };
+        Ok(SwitchAddress {
+            address,
+            tls: Some(tls),
+        })
+    }
 }
 
 #[derive(Subcommand, Debug)]

@@ -39,7 +39,7 @@ pub struct Change {
 impl Session {
     /// To read only.
     pub async fn open(global: &Global) -> Result<Session, Failure> {
-        let client = Client::connect(&global.switch, global.device_id).await?;
+        let client = Client::connect(&global.switch()?, global.device_id).await?;
         Session::new(client, global).await
     }
 
@@ -174,7 +174,7 @@ impl Session {
 
 /// Becomes primary as soon as there is no other primary, or at once with `--takeover`.
 pub async fn connect_primary(global: &Global) -> Result<Client, Failure> {
-    let mut client = Client::connect(&global.switch, global.device_id).await?;
+    let mut client = Client::connect(&global.switch()?, global.device_id).await?;
     if global.takeover {
         client.become_primary().await?;
         return Ok(client);

@@ -167,3 +167,39 @@ fn messages_for_people_stand_a_line_apart() {
     assert!(parts[1].starts_with("error[E0301]"), "{error}");
     assert_eq!(parts[2], "reprise: wrong.p4: not compiled, 2 errors\n");
 }
+
+#[test]
+fn options_of_tls_that_lack_another_or_a_file_say_which() {
+    let bench = Bench::new();
+    fs::write(bench.path().join("text.pem"), "no PEM").expect("written");
+    for (words, said) in [
+        (
+            "show --tls-cert me.pem",
+            "--tls-cert: expected --tls-key FILE beside it, found none",
+        ),
+        (
+            "show --tls-ca ca.pem --tls-key me.key",
+            "--tls-key: expected --tls-cert FILE beside it, found none",
+        ),
+        (
+            "--tls-cert me.pem show --tls-key me.key",
+            "--tls-cert: expected --tls-ca FILE beside it, which makes the connection one of TLS",
+        ),
+        (
+            "watch --tls-server-name switch.example",
+            "--tls-server-name: expected --tls-ca FILE beside it",
+        ),
+        (
+            "show --tls-ca ca.pem",
+            "TLS: certificate authorities ca.pem: there is no such file",
+        ),
+        (
+            "pipeline show --tls-ca text.pem",
+            "TLS: certificate authorities text.pem: expected PEM",
+        ),
+    ] {
+        let error = bench.fails(1, words);
+        assert!(error.contains(said), "{words}: {error}");
+        assert_eq!(error.lines().count(), 1, "{words}: {error}");
+    }
+}

@@ -27,6 +27,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use conference::address::Mac;
 use conference::backend::SfuProgram;
 use conference::client::Client;
+use conference::dial::SwitchAddress;
 use conference::entities::{self, Table};
 use conference::limits::DEFAULT_UDP_PORT;
 use conference::model::{GroupId, Viewer};
@@ -192,7 +193,7 @@ fn say(line: &Value) -> Result<(), Box<dyn Error>> {
 async fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let settings = Settings::parse(&arguments)?;
-    let mut client = Client::connect(&settings.switch, DEVICE_ID).await?;
+    let mut client = Client::connect(&SwitchAddress::plain(&settings.switch), DEVICE_ID).await?;
     client.become_primary().await?;
     let p4info = client.p4info().await?;
     let program = SfuProgram::detect(&p4info)?;

@@ -22,12 +22,14 @@ use p4runtime_proto::p4::v1::{
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest, GetCountersResponse};
 use prost::Message;
+use tls::{FileError, Trouble};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
+use crate::dial::{Seen as SeenOfTls, SwitchAddress};
 use crate::limits::{
     ARBITRATION_TRIES, CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DRAIN_TIMEOUT_MS, MESSAGE_BYTES_MAX,
     PIPELINE_TIMEOUT_MS, QUIET_WAIT_MS, TURN_PAUSE_MS,
@@ -55,6 +57,23 @@ pub enum ClientError {
         address: String,
         /// The innermost reason.
         reason: String,
+    },
+    /// Client and server do not agree about TLS, or do not trust each other.
+    #[error("no connection to the switch at {address}: {trouble}")]
+    Tls {
+        /// Where.
+        address: String,
+        /// Why, with the next step.
+        trouble: Trouble,
+    },
+    /// A file for TLS cannot be used.
+    #[error("TLS: {0}")]
+    TlsFile(#[from] FileError),
+    /// A certificate could not be of this name.
+    #[error("--tls-server-name: expected a host's name or an IP address, got \"{name}\"")]
+    BadServerName {
+        /// As given.
+        name: String,
     },
     /// Another program answers there.
     #[error(
@@ -163,6 +182,7 @@ pub struct Client {
     p4runtime: P4RuntimeClient<Channel>,
     switch: SwitchClient<Channel>,
     address: String,
+    seen: SeenOfTls,
     device_id: u64,
     primary: Option<Primary>,
 }
@@ -200,35 +220,21 @@ struct Stream {
 }
 
 impl Client {
-    /// Connects to `HOST:PORT`.
+    /// Connects to a switch.
     ///
     /// # Errors
-    /// The address is invalid, or nothing answers there.
-    pub async fn connect(address: &str, device_id: u64) -> Result<Client, ClientError> {
-        let bad = || ClientError::BadAddress {
-            address: address.to_owned(),
-        };
-        let (host, port) = address.rsplit_once(':').ok_or_else(bad)?;
-        if host.is_empty() || port.parse::<u16>().is_err() {
-            return Err(bad());
-        }
-        let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|_| bad())?;
-        let endpoint = endpoint.connect_timeout(Duration::from_millis(CONNECT_TIMEOUT_MS));
-        let channel = endpoint
-            .connect()
-            .await
-            .map_err(|error| ClientError::Unreachable {
-                address: address.to_owned(),
-                reason: innermost(&error),
-            })?;
+    /// The address or a file for TLS is invalid, nothing answers there, or both sides do not agree about TLS.
+    pub async fn connect(switch: &SwitchAddress, device_id: u64) -> Result<Client, ClientError> {
+        let (channel, seen) = switch.connect().await?;
         let p4runtime = P4RuntimeClient::new(channel.clone())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        let switch = SwitchClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let own = SwitchClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
         Ok(Client {
             p4runtime,
-            switch,
-            address: address.to_owned(),
+            switch: own,
+            address: switch.address.clone(),
+            seen,
             device_id,
             primary: None,
         })
@@ -552,6 +558,10 @@ impl Client {
 
     fn error(&self, what: &'static str, status: &Status) -> ClientError {
         let message = status.message().to_owned();
+        if let Some(trouble) = self.seen.trouble() {
+            let address = self.address.clone();
+            return ClientError::Tls { address, trouble };
+        }
         match status.code() {
             Code::Unavailable if !message.starts_with(NO_GRPC_STATUS) => ClientError::Unreachable {
                 address: self.address.clone(),
@@ -742,12 +752,4 @@ fn http_status(message: &str) -> String {
         Some(code) if code.parse::<u16>().is_ok() => format!("HTTP status {code}"),
         _ => "an answer that is not gRPC".to_owned(),
     }
-}
-
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }

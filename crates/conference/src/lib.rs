@@ -10,6 +10,7 @@
 pub mod address;
 pub mod backend;
 pub mod client;
+pub mod dial;
 pub mod difference;
 pub mod entities;
 pub mod export;

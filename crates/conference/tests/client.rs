@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 use conference::address::Mac;
 use conference::backend::SfuProgram;
 use conference::client::{Client, ClientError};
+use conference::dial::SwitchAddress;
 use conference::entities;
 use conference::model::OwnAddress;
 use conference::neighbour::{self, Place, Question};
@@ -27,7 +28,7 @@ fn server() -> Server {
 }
 
 async fn client(server: &Server) -> Client {
-    Client::connect(&server.address.to_string(), DEVICE_ID)
+    Client::connect(&SwitchAddress::plain(server.address.to_string()), DEVICE_ID)
         .await
         .expect("allowed here")
 }

@@ -16,6 +16,7 @@ use std::time::Duration;
 use conference::address::Mac;
 use conference::backend::SfuProgram;
 use conference::client::{Client, ClientError};
+use conference::dial::SwitchAddress;
 use conference::model::{Conference, GroupId, OwnAddress, Presenter, Viewer};
 use conference::plan;
 use control::{Device, Registers, SwitchHandle};
@@ -183,7 +184,9 @@ async fn what_is_written_is_read_back_by_another_connection() {
         programs::replication(131_072),
     ] {
         let address = serve().await;
-        let mut first = Client::connect(&address, DEVICE_ID).await.unwrap();
+        let mut first = Client::connect(&SwitchAddress::plain(&address), DEVICE_ID)
+            .await
+            .unwrap();
         assert!(matches!(first.p4info().await, Err(ClientError::NoPipeline)));
         first.become_primary().await.unwrap();
         first
@@ -204,7 +207,9 @@ async fn what_is_written_is_read_back_by_another_connection() {
         let mut random = Random(7);
         for election_id in 2..40 {
             (0..random.below(20)).for_each(|_| mutate(&mut desired, &mut random));
-            let mut client = Client::connect(&address, DEVICE_ID).await.unwrap();
+            let mut client = Client::connect(&SwitchAddress::plain(&address), DEVICE_ID)
+                .await
+                .unwrap();
             client.become_primary().await.unwrap();
             assert_eq!(client.election_id(), Some(election_id));
             let before = program.read(&mut client).await.unwrap();
@@ -242,7 +247,9 @@ async fn a_full_group_fits_and_the_wrong_device_is_told() {
         programs::replication(131_072),
     ] {
         let address = serve().await;
-        let mut client = Client::connect(&address, DEVICE_ID).await.unwrap();
+        let mut client = Client::connect(&SwitchAddress::plain(&address), DEVICE_ID)
+            .await
+            .unwrap();
         client.become_primary().await.unwrap();
         client
             .set_pipeline(p4info.clone(), skeleton(&p4info).into_bytes())
@@ -285,7 +292,9 @@ async fn a_full_group_fits_and_the_wrong_device_is_told() {
         plan::run(plan, &mut client, |_| {}).await.unwrap();
         assert_eq!(program.read(&mut client).await.unwrap().conference, desired);
 
-        let mut other = Client::connect(&address, 77).await.unwrap();
+        let mut other = Client::connect(&SwitchAddress::plain(&address), 77)
+            .await
+            .unwrap();
         for error in [other.p4info().await.map(drop), other.become_primary().await] {
             let error = error.unwrap_err();
             assert!(
@@ -300,7 +309,7 @@ async fn a_full_group_fits_and_the_wrong_device_is_told() {
 async fn with_one_group(p4info: &P4Info) -> (String, SfuProgram) {
     let address = serve().await;
     let program = SfuProgram::detect(p4info).expect("allowed here");
-    let mut client = Client::connect(&address, DEVICE_ID)
+    let mut client = Client::connect(&SwitchAddress::plain(&address), DEVICE_ID)
         .await
         .expect("allowed here");
     client.become_primary().await.expect("allowed here");
@@ -341,7 +350,9 @@ async fn fifty_controllers_at_once_take_turns_and_none_loses_what_another_wrote(
     ] {
         let (address, program) = with_one_group(&p4info).await;
         let add = |host: u8, address: String, program: SfuProgram| async move {
-            let mut client = Client::connect(&address, DEVICE_ID).await.unwrap();
+            let mut client = Client::connect(&SwitchAddress::plain(&address), DEVICE_ID)
+                .await
+                .unwrap();
             let wait = Duration::from_secs(120);
             client.take_turn(wait, |_| {}).await.unwrap();
             let snapshot = program.settle(&mut client).await.unwrap();
@@ -364,7 +375,9 @@ async fn fifty_controllers_at_once_take_turns_and_none_loses_what_another_wrote(
         for task in tasks {
             task.await.unwrap();
         }
-        let mut client = Client::connect(&address, DEVICE_ID).await.unwrap();
+        let mut client = Client::connect(&SwitchAddress::plain(&address), DEVICE_ID)
+            .await
+            .unwrap();
         let conference = program.read(&mut client).await.unwrap().conference;
         let group = &conference.groups()[&GroupId(4)];
         let ips: BTreeSet<Ipv4Addr> = group.viewers.iter().map(|v| v.ip).collect();
@@ -378,7 +391,9 @@ async fn where_every_stream_is_taken_the_message_says_so_and_a_free_one_is_waite
     let (address, _) = with_one_group(&p4info).await;
     let mut streams = Vec::new();
     let refused = loop {
-        let mut client = Client::connect(&address, DEVICE_ID).await.unwrap();
+        let mut client = Client::connect(&SwitchAddress::plain(&address), DEVICE_ID)
+            .await
+            .unwrap();
         match client.become_primary().await {
             Ok(()) => streams.push(client),
             Err(error) => break error,
@@ -390,7 +405,9 @@ async fn where_every_stream_is_taken_the_message_says_so_and_a_free_one_is_waite
         message.contains("serves no further controller") && message.contains("end some"),
         "{message}"
     );
-    let mut waiting = Client::connect(&address, DEVICE_ID).await.unwrap();
+    let mut waiting = Client::connect(&SwitchAddress::plain(&address), DEVICE_ID)
+        .await
+        .unwrap();
     let error = waiting.take_turn(Duration::ZERO, |_| {}).await.unwrap_err();
     assert!(
         matches!(error, ClientError::TooManyControllers { .. }),

@@ -44,6 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("bmv2-json", &[]),
     ("p4runtime-proto", &[]),
     ("frame", &[]),
+    ("tls", &[]),
     ("packet-io", &["frame"]),
     ("p4-compiler", &["bmv2-json", "p4runtime-proto"]),
     ("dataplane", &["bmv2-json", "frame"]),
@@ -52,10 +53,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("state-store", &["control", "dataplane"]),
     (
         "p4runtime-server",
-        &["bmv2-json", "control", "dataplane", "p4runtime-proto"],
+        &[
+            "bmv2-json",
+            "control",
+            "dataplane",
+            "p4runtime-proto",
+            "tls",
+        ],
     ),
     ("thrift-server", &["control", "dataplane"]),
-    ("conference", &["p4runtime-proto"]),
+    ("conference", &["p4runtime-proto", "tls"]),
     (
         "reprise-switch",
         &[
@@ -69,6 +76,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "packet-io",
             "state-store",
             "thrift-server",
+            "tls",
         ],
     ),
     ("stf", &["dataplane", "p4-compiler"]),

@@ -20,6 +20,7 @@ use std::thread::JoinHandle;
 use conference::address::Mac;
 use conference::backend::SfuProgram as Backend;
 use conference::client::Client;
+use conference::dial::SwitchAddress;
 use conference::model::{Conference, GroupId, OwnAddress, Presenter, Viewer};
 use conference::plan;
 use conformance::packet::{presenter_frame, udp_copy};
@@ -198,7 +199,9 @@ async fn change_again_and_again(program: SfuProgram, pump: &Pump) -> Versions {
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(server.serve(listener, std::future::pending()));
 
-    let mut client = Client::connect(&address, DEVICE_ID).await.unwrap();
+    let mut client = Client::connect(&SwitchAddress::plain(&address), DEVICE_ID)
+        .await
+        .unwrap();
     client.become_primary().await.unwrap();
     let backend = Backend::detect(&p4info).unwrap();
     let mut versions = Vec::new();

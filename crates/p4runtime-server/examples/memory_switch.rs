@@ -1,11 +1,14 @@
 //! A P4Runtime server over a switch without ports, for tests with controllers from elsewhere.
 //!
-//! Usage: `memory_switch ADDRESS [P4INFO JSON]`; prints the address that it listens on, serves
-//! until its standard input ends. A frame that the switch sends out of port 3 comes back in on
+//! Usage: `memory_switch ADDRESS [P4INFO JSON]`, or `memory_switch ADDRESS --tls FOLDER` for mutual TLS with
+//! certificates that it makes in the folder: an authority's (`ca.pem`), its own, those of a client that it lets in
+//! (`client`), of one whose time is over (`expired`), and of another authority (`other`, `other-ca.pem`). Prints the
+//! address that it listens on, serves until its standard input ends. A frame that the switch sends out of port 3 comes back in on
 //! port 0, so that a controller alone can make packet-ins.
 
 use std::error::Error;
 use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +22,11 @@ use tokio::net::TcpListener;
 #[path = "../../control/tests/support/memory_loop.rs"]
 mod memory_loop;
 
+#[allow(dead_code, reason = "the tests use what is left over here")]
+#[path = "../../tls/tests/support/certificates.rs"]
+mod certificates;
+
+use certificates::{Authority, Good};
 use memory_loop::MemoryLoop;
 
 /// The port whose output is looped back.
@@ -28,11 +36,13 @@ const LOOPED_TO: u16 = 0;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let (address, program) = match args.as_slice() {
-        [address] => (address, None),
-        [address, p4info, json] => (address, Some((p4info, json))),
-        _ => return Err("expected ADDRESS [P4INFO JSON]".into()),
+    let (address, program, tls) = match args.as_slice() {
+        [address] => (address, None, None),
+        [address, option, folder] if option == "--tls" => (address, None, Some(folder)),
+        [address, p4info, json] => (address, Some((p4info, json)), None),
+        _ => return Err("expected ADDRESS [P4INFO JSON], or ADDRESS --tls FOLDER".into()),
     };
+    let tls = tls.map(|folder| certified(Path::new(folder))).transpose()?;
     let config = ServerConfig {
         device_id: 1,
         cpu_port: Some(PortId(510)),
@@ -40,7 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let switch = Arc::new(MemoryLoop::start(SwitchConfig::default(), 4));
     let handle = Arc::clone(&switch) as Arc<dyn SwitchHandle>;
     let device = Device::new(handle, Registers::OfTheSwitch);
-    let server = Server::new(config, Arc::new(device));
+    let server = Server::new(config, Arc::new(device)).with_tls(tls);
     if let Some((p4info, json)) = program {
         let p4info = text_format::parse_p4info(&std::fs::read_to_string(p4info)?)?;
         server.set_pipeline(p4info, std::fs::read(json)?).await?;
@@ -50,6 +60,23 @@ async fn main() -> Result<(), Box<dyn Error>> {
     tokio::spawn(loop_back(switch));
     server.serve(listener, end_of_input()).await?;
     Ok(())
+}
+
+/// Makes the certificates.
+fn certified(folder: &Path) -> Result<tls::Server, tls::FileError> {
+    let (authority, other) = (Authority::new("the one"), Authority::new("another"));
+    let own = authority.issue(&["localhost", "127.0.0.1"], Good::Now);
+    let own = own.write(folder, "server");
+    authority.issue(&[], Good::Now).write(folder, "client");
+    let expired = authority.issue(&[], Good::UntilLongAgo);
+    expired.write(folder, "expired");
+    other.issue(&[], Good::Now).write(folder, "other");
+    other.write(folder, "other-ca.pem");
+    tls::Server::open(tls::ServerFiles {
+        certificate: own.certificate,
+        key: own.key,
+        client_authorities: Some(authority.write(folder, "ca.pem")),
+    })
 }
 
 async fn loop_back(switch: Arc<MemoryLoop>) {

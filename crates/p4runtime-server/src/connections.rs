@@ -26,6 +26,7 @@ use tonic::transport::server::Connected;
 use crate::bytes::Kind;
 use crate::device::lock;
 use crate::limits::{ACCEPT_RETRY_MS, CONNECTIONS_MIN, CONNECTIONS_TOLD_S};
+use crate::pace::{Pace, PerSecond};
 
 /// How many connections of a kind there may be, and how long they may be silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,7 @@ struct CallerState {
     cut: Mutex<Option<oneshot::Sender<()>>>,
     free_for_answers: OnceLock<Arc<Semaphore>>,
     free_for_requests: OnceLock<Arc<Semaphore>>,
+    pace: Mutex<Pace>,
 }
 
 #[derive(Debug, Default)]
@@ -108,6 +110,7 @@ impl Caller {
             cut: Mutex::new(cut),
             free_for_answers: OnceLock::new(),
             free_for_requests: OnceLock::new(),
+            pace: Mutex::default(),
         }))
     }
 
@@ -137,6 +140,11 @@ impl Caller {
             Kind::Requests => &self.0.free_for_requests,
         };
         Arc::clone(free.get_or_init(|| Arc::new(Semaphore::new(max))))
+    }
+
+    /// When a message that it sends now has its turn.
+    pub(crate) fn turn(&self, rate: PerSecond) -> Instant {
+        lock(&self.0.pace).turn(Instant::now(), rate)
     }
 
     fn is_silent(&self) -> bool {

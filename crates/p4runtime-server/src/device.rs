@@ -23,9 +23,10 @@ use crate::digests::DigestLists;
 use crate::entity;
 use crate::error::{EntityError, EntityResult, WriteError};
 use crate::limits::{
-    ANSWER_STALL_S, ANSWERS_BYTES_MAX, ANSWERS_BYTES_PER_CONNECTION_MAX, PACKET_OUTS_WAITING_MAX,
-    REQUEST_BYTES_MAX, REQUEST_STALL_S, REQUESTS_BYTES_MAX,
+    ANSWER_STALL_S, ANSWERS_BYTES_MAX, ANSWERS_BYTES_PER_CONNECTION_MAX, HANDSHAKE_S,
+    PACKET_OUTS_WAITING_MAX, REQUEST_BYTES_MAX, REQUEST_STALL_S, REQUESTS_BYTES_MAX,
 };
+use crate::pace::PerSecond;
 use crate::pipeline::device_config::bmv2_json_text;
 use crate::pipeline::{Pipeline, PipelineError};
 use crate::roles::{Access, RoleName};
@@ -50,6 +51,10 @@ pub struct ServerLimits {
     pub answers: BytesMax,
     /// How long nothing may be taken of an answer.
     pub answer_stall: Duration,
+    /// How long the handshake of a TLS connection may take.
+    pub handshake: Duration,
+    /// Messages of one connection, which wait beyond it; none is no limit.
+    pub rate: Option<PerSecond>,
 }
 
 impl Default for ServerLimits {
@@ -65,6 +70,8 @@ impl Default for ServerLimits {
                 of_connection: ANSWERS_BYTES_PER_CONNECTION_MAX,
             },
             answer_stall: Duration::from_secs(ANSWER_STALL_S),
+            handshake: Duration::from_secs(HANDSHAKE_S),
+            rate: None,
         }
     }
 }

@@ -86,8 +86,24 @@ pub const CONNECTIONS_MIN: usize = 8;
 /// How long a connection may be silent before it has called anything. Seconds.
 pub const FIRST_CALL_S: u64 = 30;
 
+/// How long the TLS handshake of a connection may take: some round trips, with a server that is busy. Seconds.
+pub const HANDSHAKE_S: u64 = 10;
+
+/// How long a client that was refused has time to read why, and how much of what it sends meanwhile is
+/// read: its first calls. Milliseconds, bytes.
+pub const REFUSED_LINGER_MS: u64 = 1_000;
+/// See there.
+pub const REFUSED_LINGER_BYTES: u64 = 64 * 1024;
+
+/// Seconds between two looks at the files of certificates.
+pub const TLS_FILES_INTERVAL_S: u64 = 1;
+
 /// Calls and streams of one connection at once.
 pub const CALLS_PER_CONNECTION_MAX: u32 = 1_024;
+
+/// Seconds' worth of messages that a connection which was silent may send at once, where their rate is limited: a
+/// controller that sets up a switch does so in bursts.
+pub const RATE_BURST_S: u64 = 1;
 
 /// How long until the next try to accept a connection after one that failed: without a descriptor
 /// left the kernel would refuse at once, again and again. Milliseconds.

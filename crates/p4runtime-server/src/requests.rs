@@ -1,4 +1,4 @@
-//! Requests as they come in: bounded in bytes, cut off where they are not sent to their end, and known to
+//! Requests as they come in: bounded in bytes and in number a second, cut off where they are not sent to their end, and known to
 //! their connection as calls that are being served.
 
 use std::convert::Infallible;
@@ -19,6 +19,7 @@ use crate::bytes::{Bytes, Held};
 use crate::connections::{Call, Caller};
 use crate::device::lock;
 use crate::limits::{REQUEST_BYTES_MAX, STREAM_MESSAGE_BYTES_MAX};
+use crate::pace::PerSecond;
 
 /// What gRPC puts before a message: a flag and the length.
 const PREFIX_BYTES: usize = 5;
@@ -32,6 +33,7 @@ pub(crate) struct Bounding {
     pub(crate) bytes: Bytes,
     /// How long nothing may come of a request that has begun.
     pub(crate) stall: Duration,
+    pub(crate) rate: Option<PerSecond>,
 }
 
 impl Bounding {
@@ -82,6 +84,9 @@ where
                 n_messages: 0,
                 stall: bounding.stall,
                 deadline: Box::pin(tokio::time::sleep(bounding.stall)),
+                rate: bounding.rate,
+                turn: None,
+                early: None,
             })
         });
         let response = self.service.call(request);
@@ -108,6 +113,16 @@ struct RequestBody {
     n_messages: u64,
     stall: Duration,
     deadline: Pin<Box<Sleep>>,
+    rate: Option<PerSecond>,
+    /// When the message that began last has its turn.
+    turn: Option<Instant>,
+    early: Option<Early>,
+}
+
+/// A part of the request that came before its turn.
+struct Early {
+    frame: Frame<Data>,
+    until: Pin<Box<Sleep>>,
 }
 
 /// How far a message has come.
@@ -165,7 +180,8 @@ impl RequestBody {
         Ok(())
     }
 
-    fn begin(&self, n_bytes: usize) -> Result<(), Status> {
+    fn begin(&mut self, n_bytes: usize) -> Result<(), Status> {
+        self.turn = self.rate.map(|rate| self.caller.turn(rate));
         if self.is_stream && n_bytes > STREAM_MESSAGE_BYTES_MAX {
             return Err(Status::resource_exhausted(format!(
                 "expected a stream message of at most {STREAM_MESSAGE_BYTES_MAX} bytes, found {n_bytes}"
@@ -189,6 +205,17 @@ impl RequestBody {
         Err(Status::resource_exhausted(message))
     }
 
+    /// What has waited for its turn, if anything has.
+    fn poll_early(&mut self, cx: &mut Context<'_>) -> Poll<Option<Frame<Data>>> {
+        let Some(Early { until, .. }) = &mut self.early else {
+            return Poll::Ready(None);
+        };
+        ready!(until.as_mut().poll(cx));
+        // What follows was not asked for meanwhile.
+        self.deadline.as_mut().reset(Instant::now() + self.stall);
+        Poll::Ready(self.early.take().map(|early| early.frame))
+    }
+
     /// Whether something has to come soon. A stream may be silent between two messages.
     fn is_awaited(&self) -> bool {
         !self.is_stream || self.n_messages == 0 || self.message.is_begun()
@@ -208,13 +235,22 @@ impl http_body::Body for RequestBody {
             // The messages before have been worked at.
             *lock(&this.held) = None;
         }
+        if let Some(frame) = ready!(this.poll_early(cx)) {
+            return Poll::Ready(Some(Ok(frame)));
+        }
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
-            let frame = frame.map(|frame| {
-                let frame = frame?;
-                frame.data_ref().map_or(Ok(()), |data| this.follow(data))?;
-                Ok(frame)
-            });
-            return Poll::Ready(frame);
+            let Some(frame) = frame else {
+                return Poll::Ready(None);
+            };
+            let frame = frame?;
+            frame.data_ref().map_or(Ok(()), |data| this.follow(data))?;
+            let turn = this.turn.take().filter(|turn| *turn > Instant::now());
+            let Some(turn) = turn else {
+                return Poll::Ready(Some(Ok(frame)));
+            };
+            let until = Box::pin(tokio::time::sleep_until(turn));
+            this.early = Some(Early { frame, until });
+            return this.poll_early(cx).map(|frame| frame.map(Ok));
         }
         if this.is_awaited() {
             ready!(this.deadline.as_mut().poll(cx));
@@ -227,11 +263,14 @@ impl http_body::Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.early.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match self.early {
+            None => self.body.size_hint(),
+            Some(_) => SizeHint::default(),
+        }
     }
 }
 

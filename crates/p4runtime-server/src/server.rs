@@ -1,7 +1,6 @@
 //! The server: both services on one listener.
 
 use std::future::Future;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +13,13 @@ use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, WriteRequest};
 use p4runtime_proto::reprise::v1::switch_server::SwitchServer;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{Receiver, channel};
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::connections::{Connection, ConnectionLimits, Connections};
+use crate::connections::{ConnectionLimits, Connections};
 use crate::device::{CONTROLLER_DROPS, Device, ServerConfig, ServerLimits, pipeline_set};
 use crate::error::WriteError;
+use crate::handshakes::{Handshakes, accept, renew};
 use crate::limits::{
     CALLS_PER_CONNECTION_MAX, CONNECTIONS_MAX, DIGEST_QUEUE_MAX, FIRST_CALL_S,
     IDLE_TIMEOUT_QUEUE_MAX, KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S, PACKET_IN_QUEUE_MAX,
@@ -36,6 +36,7 @@ use crate::switch_service::SwitchService;
 #[derive(Clone)]
 pub struct Server {
     device: Arc<Device>,
+    tls: Option<Arc<tls::Server>>,
 }
 
 /// Why a pipeline could not be set from this process.
@@ -92,7 +93,15 @@ impl Server {
     ) -> Self {
         Self {
             device: Arc::new(Device::new(config, limits, device)),
+            tls: None,
         }
+    }
+
+    /// The same over TLS only.
+    #[must_use]
+    pub fn with_tls(mut self, tls: Option<tls::Server>) -> Self {
+        self.tls = tls.map(Arc::new);
+        self
     }
 
     /// The device that it serves.
@@ -237,11 +246,18 @@ impl Server {
             silent_max: Duration::from_secs(FIRST_CALL_S),
         };
         let (accepted, incoming) = channel(1);
-        let accepting = tokio::spawn(accept(Connections::new(listener, limits), accepted));
+        let connections = Connections::new(listener, limits);
+        let tls = self.tls.clone().map(|tls| Handshakes {
+            tls,
+            time_max: self.device.limits.handshake,
+        });
+        let accepting = tokio::spawn(accept(connections, tls, accepted));
+        let renewing = self.tls.clone().map(|tls| tokio::spawn(renew(tls)));
         let device = Arc::clone(&self.device);
         let bounded = Bounding {
             bytes: device.requests.clone(),
             stall: device.limits.request_stall,
+            rate: device.limits.rate,
         };
         let served = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(Duration::from_secs(KEEPALIVE_INTERVAL_S)))
@@ -255,14 +271,10 @@ impl Server {
             })
             .await;
         accepting.abort();
+        renewing.inspect(|renewing| renewing.abort());
         packet_in.abort();
         idle_timeouts.abort();
         digests.abort();
         served
     }
-}
-
-async fn accept(connections: Connections, accepted: Sender<io::Result<Connection>>) {
-    // The server ends when nobody takes them any more.
-    while accepted.send(Ok(connections.accept().await)).await.is_ok() {}
 }

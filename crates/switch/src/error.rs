@@ -45,6 +45,8 @@ pub(crate) enum SwitchError {
     Parts(#[from] ControlError),
     #[error(transparent)]
     Port(#[from] PortError),
+    #[error(transparent)]
+    Tls(#[from] tls::FileError),
     #[error(
         "cannot serve P4Runtime on {address}: {source}{hint}", hint = in_use_hint(source, "--grpc")
     )]

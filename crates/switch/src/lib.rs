@@ -373,6 +373,9 @@ fn ready_line(options: &Options, ports: &[String], services: &Services) -> Strin
         ports.join(" ")
     };
     let address = match services.grpc_address() {
+        Some(address) if options.grpc_access.tls_cert.is_some() => {
+            format!("on {address} over TLS")
+        }
         Some(address) => format!("on {address}"),
         None => "off".to_owned(),
     };

@@ -10,6 +10,7 @@ use clap::Parser;
 use control::Registers;
 use dataplane::{Pace, PortId, limits};
 use dataplane_jit::NativeOptions;
+use p4runtime_server::PerSecond;
 use packet_io::Destination;
 
 use crate::bmv2::Bmv2;
@@ -125,6 +126,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) grpc: Option<GrpcOption>,
 
+    #[command(flatten)]
+    pub(crate) grpc_access: GrpcAccess,
+
     /// Serve BMv2's Thrift services on this port, for simple_switch_CLI and its like; 0 takes a free one, which the
     /// ready line says
     #[arg(long, value_name = "PORT")]
@@ -229,6 +233,43 @@ pub(crate) struct Options {
     /// What a command line of BMv2's asks for besides.
     #[arg(skip)]
     pub(crate) bmv2: Option<Bmv2>,
+}
+
+/// Who may come to P4Runtime, and how fast.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GrpcAccess {
+    /// Serve P4Runtime over TLS, with the certificate in this PEM file, and those between it and its authority
+    /// behind it. A file that is replaced is read again by itself, as are the next two
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// The certificate's private key, a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// Let only those in who show a certificate of an authority in this PEM file (mutual TLS)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
+
+    /// Serve P4Runtime without TLS beyond this machine: whoever reaches the address of --grpc rules the switch
+    #[arg(long, conflicts_with = "tls_cert")]
+    pub(crate) insecure: bool,
+
+    /// Messages a second of one connection at most: calls, and messages of its stream. Those that come faster
+    /// wait [default: no limit]
+    #[arg(long, value_name = "N")]
+    pub(crate) grpc_rate: Option<PerSecond>,
+}
+
+impl GrpcAccess {
+    /// Where the certificate is, if there is one.
+    pub(crate) fn tls_files(&self) -> Option<tls::ServerFiles> {
+        Some(tls::ServerFiles {
+            certificate: self.tls_cert.clone()?,
+            key: self.tls_key.clone()?,
+            client_authorities: self.tls_client_ca.clone(),
+        })
+    }
 }
 
 /// Events that are logged on standard error while the switch runs.
@@ -406,10 +447,32 @@ impl Options {
         if self.optimise.is_some() && self.engine == EngineOption::Interpreter {
             return fail("--optimise: expected --engine native, found interpreter: it has nothing to optimise".to_owned());
         }
+        self.check_grpc_access()?;
         self.check_generators()?;
         self.check_workers()?;
         self.check_addresses()?;
         self.check_outputs()
+    }
+
+    /// Beyond this machine nobody is to rule the switch by accident.
+    fn check_grpc_access(&self) -> Result<(), UsageError> {
+        let GrpcAccess {
+            tls_cert, insecure, ..
+        } = &self.grpc_access;
+        let Some(address) = self.grpc_address() else {
+            return match tls_cert {
+                Some(_) => Err(UsageError(
+                    "--tls-cert: expected an address of P4Runtime (--grpc), found none".to_owned(),
+                )),
+                None => Ok(()),
+            };
+        };
+        if address.ip().is_loopback() || *insecure || tls_cert.is_some() {
+            return Ok(());
+        }
+        Err(UsageError(format!(
+            "--grpc {address}: expected TLS for an address that others than this machine reach, found none: give --tls-cert and --tls-key, and --tls-client-ca, so that only your controllers rule the switch; or an address like 127.0.0.1:9559; or --insecure if whoever reaches it may"
+        )))
     }
 
     /// Somebody must be able to start a generator, and it must end where a replay is to.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use control::Device;
 use dataplane::Program;
 use p4runtime_proto::p4::v1::WriteRequest;
-use p4runtime_server::{Server, ServerConfig, SetPipelineError, WriteError};
+use p4runtime_server::{Server, ServerConfig, ServerLimits, SetPipelineError, WriteError};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -53,6 +53,8 @@ impl Services {
     /// Binds the address and begins to listen for signals.
     pub(crate) fn start(handle: LoopHandle, options: &Options) -> Result<Services, SwitchError> {
         let system = |operation| move |source| SwitchError::System { operation, source };
+        let tls = options.grpc_access.tls_files().map(tls::Server::open);
+        let tls = tls.transpose()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(N_THREADS)
             .thread_name("control")
@@ -84,7 +86,11 @@ impl Services {
             cpu_port: options.cpu_port(),
         };
         let device = Device::new(Arc::new(handle.clone()), options.registers.into());
-        let server = Server::new(config, Arc::new(device));
+        let limits = ServerLimits {
+            rate: options.grpc_access.grpc_rate,
+            ..ServerLimits::default()
+        };
+        let server = Server::with_limits(config, limits, Arc::new(device)).with_tls(tls);
         Ok(Services {
             runtime,
             handle,
@@ -160,7 +166,21 @@ impl Services {
             tokio::net::TcpListener::from_std(listener)
                 .map_err(|source| SwitchError::Listen { address, source })?
         };
-        if let Some(said) = beyond_loopback("P4Runtime", address, "--grpc 127.0.0.1:9559") {
+        let said = match &options.grpc_access {
+            access if access.tls_client_ca.is_some() => None,
+            access if access.tls_cert.is_some() => without_client_certificates(address),
+            _ if options.bmv2.is_some() => beyond_loopback(
+                "P4Runtime",
+                address,
+                "--grpc-server-ssl with certificates, or --grpc-server-addr 127.0.0.1:9559",
+            ),
+            _ => beyond_loopback(
+                "P4Runtime",
+                address,
+                "--tls-cert, --tls-key and --tls-client-ca, or --grpc 127.0.0.1:9559",
+            ),
+        };
+        if let Some(said) = said {
             tracing::warn!(event = "grpc_beyond_loopback", %address, "{said}");
         }
         let (shutdown, is_shut_down) = oneshot::channel();
@@ -372,6 +392,13 @@ fn listen_for_thrift(address: SocketAddr) -> Result<(TcpListener, SocketAddr), S
 fn beyond_loopback(service: &str, address: SocketAddr, instead: &str) -> Option<String> {
     (!address.ip().is_loopback()).then(|| format!(
         "{service} is served on {address} without password or encryption: whoever reaches it rules the switch; {instead} and a tunnel (ssh -L) keep others out"
+    ))
+}
+
+/// What is said of an address where TLS keeps others from reading and nobody from calling.
+fn without_client_certificates(address: SocketAddr) -> Option<String> {
+    (!address.ip().is_loopback()).then(|| format!(
+        "P4Runtime is served on {address} to whoever reaches it, over TLS: --tls-client-ca lets only those in who have a certificate"
     ))
 }
 

@@ -194,7 +194,7 @@ fn drops_are_told_by_reason_while_they_grow() {
 #[test]
 fn p4runtime_beyond_the_loopback_interface_is_warned_of() {
     let arguments = ["-i", "1@udp:127.0.0.1:0", "--log-format", "json", "--grpc"];
-    let switch = Running::start_that_logs(&[&arguments[..], &["0.0.0.0:0"]].concat());
+    let switch = Running::start_that_logs(&[&arguments[..], &["0.0.0.0:0", "--insecure"]].concat());
     let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
     let told: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
     assert_eq!(told.len(), 1);

@@ -52,6 +52,7 @@ fn a_wrong_command_line_has_exit_code_2() {
                 "1@a",
                 "--grpc",
                 "0.0.0.0:9000",
+                "--insecure",
                 "--metrics",
                 "127.0.0.1:9000",
             ],

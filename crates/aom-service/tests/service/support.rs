@@ -21,6 +21,7 @@ use aom_service::members::{Fingerprint, Members, Told};
 use aom_service::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, Request, Variant};
 use aom_service::sequencer::Sequencer;
 use aom_service::service::{Issue, Operator, Options, Service, ServiceError};
+use conference::dial::SwitchAddress;
 use conformance::aom::frame_to;
 use conformance::compile;
 use conformance::packet::udp_copy;
@@ -149,7 +150,7 @@ pub struct Running {
 pub fn options(switch: &Switch, folder: &Path) -> Options {
     let (p4info, config) = compile::pipeline(&compile::root().join("p4/aom_hm.p4"));
     Options {
-        switch: switch.address.clone(),
+        switch: SwitchAddress::plain(&switch.address),
         device_id: 1,
         state: folder.to_owned(),
         sequencer: Sequencer::new(p4info, config, "02:00:00:00:00:ff", vec![SENDER])

@@ -49,7 +49,7 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
     let sequencer = sequencer.map_err(|error| Failure::in_file(&path, &error))?;
     let advertised = advertised(listen, advertise)?;
     let options = Options {
-        switch: global.switch.clone(),
+        switch: global.switch()?,
         device_id: global.device_id,
         state: state.folder.clone(),
         sequencer,

@@ -36,7 +36,7 @@ pub async fn run(global: &Global, command: Command) -> Result<(), Failure> {
         None
     };
     let client = match dry_run {
-        true => Client::connect(&global.switch, global.device_id).await?,
+        true => Client::connect(&global.switch()?, global.device_id).await?,
         false => connect_primary(global).await?,
     };
     let apply = Apply {

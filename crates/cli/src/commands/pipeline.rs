@@ -37,7 +37,7 @@ async fn set(global: &Global, path: &Path, p4info: Option<&Path>) -> Result<(), 
 }
 
 async fn show(global: &Global) -> Result<(), Failure> {
-    let mut client = Client::connect(&global.switch, global.device_id).await?;
+    let mut client = Client::connect(&global.switch()?, global.device_id).await?;
     let p4info = client.p4info().await?;
     let objects = objects(&p4info);
     if global.json {

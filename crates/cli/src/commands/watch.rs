@@ -61,7 +61,7 @@ pub fn name(port: &PortCounters) -> String {
 }
 
 pub async fn run(global: &Global, times: Option<u32>) -> Result<(), Failure> {
-    let mut client = Client::connect(&global.switch, global.device_id).await?;
+    let mut client = Client::connect(&global.switch()?, global.device_id).await?;
     let mut before = client.counters().await?;
     let mut n_left = times;
     while n_left != Some(0) {
@@ -75,7 +75,7 @@ pub async fn run(global: &Global, times: Option<u32>) -> Result<(), Failure> {
             output::json(&pair.to_json());
         } else {
             output::clear();
-            pair.print(&global.switch);
+            pair.print(global.address());
         }
         before = now;
         n_left = n_left.map(|n| n - 1);

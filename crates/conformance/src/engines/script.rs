@@ -8,6 +8,7 @@ use conference::{
     address::Mac,
     backend::SfuProgram as Backend,
     client::{Client, ClientError},
+    dial::SwitchAddress,
     model::{Conference, GroupId, ModelError, OwnAddress, Presenter, Viewer},
     plan::{self, Target},
 };
@@ -115,7 +116,7 @@ async fn record(of: SfuProgram, seed: u64) -> Script {
     let listener = listener.expect("a port on the loopback");
     let address = listener.local_addr().expect("its number").to_string();
     let serving = tokio::spawn(server.serve(listener, std::future::pending()));
-    let mut client = Client::connect(&address, DEVICE_ID)
+    let mut client = Client::connect(&SwitchAddress::plain(&address), DEVICE_ID)
         .await
         .expect("a client");
     client.become_primary().await.expect("the only client");

@@ -112,7 +112,24 @@ impl Harness {
         Self::with_loop_and_limits(switch, ServerLimits::default()).await
     }
 
+    /// With the fixture's pipeline, over TLS.
+    pub async fn with_tls(tls: tls::Server, handshake: Duration) -> Self {
+        let switch = MemoryLoop::start(SwitchConfig::default(), 4);
+        let limits = ServerLimits {
+            handshake,
+            ..ServerLimits::default()
+        };
+        let harness = Self::with_all(switch, limits, Some(tls)).await;
+        let set = harness.server.set_pipeline(p4info(), JSON.into()).await;
+        set.unwrap();
+        harness
+    }
+
     async fn with_loop_and_limits(switch: MemoryLoop, limits: ServerLimits) -> Self {
+        Self::with_all(switch, limits, None).await
+    }
+
+    async fn with_all(switch: MemoryLoop, limits: ServerLimits, tls: Option<tls::Server>) -> Self {
         let switch = Arc::new(switch);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -122,7 +139,7 @@ impl Harness {
         };
         let handle = Arc::clone(&switch) as Arc<dyn SwitchHandle>;
         let device = Device::new(handle, Registers::PerWorker);
-        let server = Server::with_limits(config, limits, Arc::new(device));
+        let server = Server::with_limits(config, limits, Arc::new(device)).with_tls(tls);
         let (shutdown, stop) = oneshot::channel();
         let serve = server.clone().serve(listener, async {
             let _ = stop.await;
@@ -156,16 +173,17 @@ impl Harness {
 
     /// A controller that has opened a stream and said nothing yet.
     pub async fn stranger(&self) -> Controller {
-        let mut client = self.client().await;
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let requests = UnboundedReceiverStream::new(receiver);
-        let stream = client.stream_channel(requests).await.unwrap();
-        Controller {
-            client,
-            sender,
-            stream: stream.into_inner(),
-            election_id: None,
-        }
+        Controller::over(self.client().await).await.unwrap()
+    }
+
+    /// The one primary controller, over a connection of the test's.
+    pub async fn primary_over(channel: &Channel) -> Controller {
+        let client = P4RuntimeClient::new(channel.clone());
+        let mut controller = Controller::over(client).await.unwrap();
+        controller.arbitrate(Some(1));
+        let code = status_of(&controller.arbitration().await);
+        assert_eq!(code, Code::Ok as i32);
+        controller
     }
 
     /// A controller that has sent its election id and read the answer's code.
@@ -199,6 +217,19 @@ pub struct Controller {
 }
 
 impl Controller {
+    /// One that has opened a stream.
+    pub async fn over(mut client: P4RuntimeClient<Channel>) -> Result<Self, Status> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let requests = UnboundedReceiverStream::new(receiver);
+        let stream = patiently(client.stream_channel(requests)).await?;
+        Ok(Self {
+            client,
+            sender,
+            stream: stream.into_inner(),
+            election_id: None,
+        })
+    }
+
     pub fn send(&self, update: RequestUpdate) {
         let update = Some(update);
         self.sender.send(StreamMessageRequest { update }).unwrap();

@@ -4,13 +4,13 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body::Frame;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
 use p4runtime_proto::p4::v1::update::Type;
-use p4runtime_proto::p4::v1::{Entity, PacketOut, ReadRequest, ReadResponse};
+use p4runtime_proto::p4::v1::{CapabilitiesRequest, Entity, PacketOut, ReadRequest, ReadResponse};
 use p4runtime_server::{BytesMax, ServerLimits, limits};
 use tokio::sync::watch;
 use tonic::body::Body;
@@ -36,6 +36,8 @@ fn bounds(of_connection: usize, of_all: usize, stall: Duration) -> ServerLimits 
         request_stall: stall,
         answers: max,
         answer_stall: stall,
+        handshake: stall,
+        rate: None,
     }
 }
 
@@ -240,4 +242,46 @@ async fn a_stream_says_something_soon_and_nothing_too_large() {
     }));
     assert_eq!(primary.ended().await.code(), Code::ResourceExhausted);
     assert_eq!(harness.server.bytes_held().0, 0);
+}
+
+// spec: limits.rate
+#[tokio::test]
+async fn messages_that_come_too_fast_wait_and_another_connection_does_not() {
+    const RATE: u32 = 50;
+    let limits = ServerLimits {
+        rate: std::num::NonZeroU32::new(RATE),
+        ..ServerLimits::default()
+    };
+    let harness = Harness::with_limits(limits).await;
+    let (one, other) = (channel(&harness).await, channel(&harness).await);
+    let ask = |channel: &Channel| {
+        let mut client = P4RuntimeClient::new(channel.clone());
+        async move { client.capabilities(CapabilitiesRequest::default()).await }
+    };
+    // A second's worth at once, then one after the other, whether they are called together or not.
+    let began = Instant::now();
+    let calls: Vec<_> = (0..3 * RATE).map(|_| tokio::spawn(ask(&one))).collect();
+    patiently(ask(&other)).await.unwrap();
+    let of_other = began.elapsed();
+    for call in calls {
+        patiently(call).await.unwrap().unwrap();
+    }
+    let of_one = began.elapsed();
+    assert!(of_one >= Duration::from_millis(1_900), "{of_one:?}");
+    assert!(of_other < of_one / 2, "{of_other:?} of {of_one:?}");
+    // Messages of a stream too; it is another connection, with a second's worth of its own.
+    let began = Instant::now();
+    let mut controller = harness.stranger().await;
+    for election_id in 0..3 * RATE {
+        controller.arbitrate(Some(u64::from(election_id)));
+    }
+    for _ in 0..3 * RATE {
+        controller.arbitration().await;
+    }
+    assert!(
+        began.elapsed() >= Duration::from_millis(1_900),
+        "{:?}",
+        began.elapsed()
+    );
+    harness.stop().await;
 }

@@ -188,11 +188,22 @@ struct Request {
     thrift_port: u16,
     device_id: u64,
     grpc: String,
+    tls: Tls,
     cpu_port: Option<u16>,
     log_file: Option<PathBuf>,
     bytes_max: u64,
     files_max: usize,
     rest: Bmv2,
+}
+
+/// What is said of TLS.
+#[derive(Debug, Default)]
+struct Tls {
+    is_on: bool,
+    asks_clients: bool,
+    certificate: Option<String>,
+    key: Option<String>,
+    authorities: Option<String>,
 }
 
 impl Request {
@@ -212,6 +223,7 @@ impl Request {
                 Name::SimpleSwitch => "off".to_owned(),
                 Name::SimpleSwitchGrpc => DEFAULT_GRPC_ADDRESS.to_owned(),
             },
+            tls: Tls::default(),
             cpu_port: None,
             log_file: None,
             bytes_max: DEFAULT_LOG_BYTES_MAX,
@@ -254,6 +266,11 @@ impl Request {
             }
             Does::Pcap => self.rest.recordings = Some(folder(text)?),
             Does::GrpcServerAddr => self.grpc = address(spec, text)?.to_string(),
+            Does::GrpcSsl => self.tls.is_on = true,
+            Does::GrpcClientAuth => self.tls.asks_clients = true,
+            Does::GrpcCaCert => self.tls.authorities = file(spec, text)?,
+            Does::GrpcCert => self.tls.certificate = file(spec, text)?,
+            Does::GrpcKey => self.tls.key = file(spec, text)?,
             Does::CpuPort => self.cpu_port = Some(number(spec, text, 1, limits::PORT_ID_MAX)?),
             Does::DropPort => {
                 let port: u64 = number(spec, text, 0, u64::MAX)?;
@@ -342,6 +359,7 @@ impl Request {
             let notice = "--pcap: with --use-files every frame is in a file anyhow";
             self.notices.push(notice.to_owned());
         }
+        self.check_tls()?;
         self.rest.has_cpu_port = self.cpu_port.is_some();
         let words = self.words()?;
         let options = Options::try_parse_from(&words);
@@ -380,6 +398,51 @@ impl Request {
         Ok(())
     }
 
+    /// As BMv2, which ignores certificates without `--grpc-server-ssl`, and wants two with it.
+    fn check_tls(&mut self) -> Result<(), Mistake> {
+        let Tls {
+            is_on,
+            asks_clients,
+            certificate,
+            key,
+            authorities,
+        } = &self.tls;
+        if !is_on {
+            let given = ["cacert", "cert", "key", "with-client-auth"]
+                .map(|end| format!("grpc-server-{end}"));
+            let given = given
+                .iter()
+                .filter(|name| self.seen.contains(&name.as_str()));
+            let given: Vec<_> = given.map(|name| format!("--{name}")).collect();
+            if !given.is_empty() {
+                let given = given.join(", ");
+                let notice = format!(
+                    "{given}: P4Runtime is served without TLS, since --grpc-server-ssl is not given"
+                );
+                self.notices.push(notice);
+            }
+            self.tls = Tls::default();
+            return Ok(());
+        }
+        for (file, name) in [(certificate, "cert"), (key, "key")] {
+            if file.is_none() {
+                return fail(format!(
+                    "--grpc-server-ssl: expected --grpc-server-{name} FILE beside it, found none"
+                ));
+            }
+        }
+        match (asks_clients, authorities) {
+            (true, None) => fail("--grpc-server-with-client-auth: expected --grpc-server-cacert FILE, whose authorities clients' certificates are to be of, found none".to_owned()),
+            (false, Some(_)) => {
+                self.tls.authorities = None;
+                let notice = "--grpc-server-cacert: clients are not asked for certificates, since --grpc-server-with-client-auth is not given";
+                self.notices.push(notice.to_owned());
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The command line of `reprise-switch` for this.
     fn words(&self) -> Result<Vec<String>, Mistake> {
         let mut words = vec!["reprise-switch".to_owned()];
@@ -389,9 +452,28 @@ impl Request {
         }
         option("--device-id", self.device_id.to_string());
         option("--grpc", self.grpc.clone());
+        let Tls {
+            certificate,
+            key,
+            authorities,
+            ..
+        } = &self.tls;
+        for (name, file) in [
+            ("--tls-cert", certificate),
+            ("--tls-key", key),
+            ("--tls-client-ca", authorities),
+        ] {
+            if let Some(file) = file {
+                option(name, file.clone());
+            }
+        }
         option("--thrift-port", self.thrift_port.to_string());
         if let Some(port) = self.cpu_port {
             option("--cpu-port", port.to_string());
+        }
+        // An address of the command line is one that was asked for.
+        if self.seen.contains(&"grpc-server-addr") && !self.tls.is_on {
+            words.push("--insecure".to_owned());
         }
         if let Some(program) = &self.program {
             words.extend(["--".to_owned(), program.clone()]);
@@ -444,6 +526,12 @@ where
             spec.long
         )),
     }
+}
+
+/// The name of a file.
+fn file(spec: &Spec, text: &str) -> Result<Option<String>, Mistake> {
+    path(spec, text)?;
+    Ok(Some(text.to_owned()))
 }
 
 fn path(spec: &Spec, text: &str) -> Result<PathBuf, Mistake> {

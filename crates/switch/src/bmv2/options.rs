@@ -24,6 +24,11 @@ pub(super) enum Does {
     NoP4,
     MaxPortCount,
     GrpcServerAddr,
+    GrpcSsl,
+    GrpcCaCert,
+    GrpcCert,
+    GrpcKey,
+    GrpcClientAuth,
     CpuPort,
     DropPort,
     PriorityQueues,
@@ -92,10 +97,6 @@ const NO_DEBUGGER: Does = D::Notice(
 const NO_NOTIFICATIONS: Does = D::Notice(
     "nothing is published there, since this switch speaks no nanomsg; digests and idle timeouts come by P4Runtime",
 );
-const NO_TLS: Does = D::Refused(
-    "this switch serves P4Runtime without TLS, and does not go on without what was asked for; serve it on 127.0.0.1 behind a TLS proxy or a tunnel (ssh -L)",
-);
-
 const fn general(long: &'static str, takes: Takes, does: Does, help: &'static str) -> Spec {
     Spec {
         long,
@@ -333,7 +334,7 @@ pub(super) const OPTIONS: &[Spec] = &[
         "grpc-server-addr",
         Value("ADDRESS"),
         D::GrpcServerAddr,
-        "serve P4Runtime there, without encryption [default: 127.0.0.1:9559]",
+        "serve P4Runtime there, without --grpc-server-ssl unencrypted [default: 127.0.0.1:9559]",
     )),
     of_grpc(general(
         "cpu-port",
@@ -344,32 +345,32 @@ pub(super) const OPTIONS: &[Spec] = &[
     of_grpc(general(
         "grpc-server-ssl",
         Nothing,
-        NO_TLS,
-        "refused: P4Runtime with TLS",
+        D::GrpcSsl,
+        "serve P4Runtime over TLS, with the next two",
     )),
     of_grpc(general(
         "grpc-server-cacert",
         Value("FILE"),
-        NO_TLS,
-        "refused: P4Runtime with TLS",
+        D::GrpcCaCert,
+        "the authorities of clients' certificates, for --grpc-server-with-client-auth; PEM",
     )),
     of_grpc(general(
         "grpc-server-cert",
         Value("FILE"),
-        NO_TLS,
-        "refused: P4Runtime with TLS",
+        D::GrpcCert,
+        "the switch's certificate; PEM",
     )),
     of_grpc(general(
         "grpc-server-key",
         Value("FILE"),
-        NO_TLS,
-        "refused: P4Runtime with TLS",
+        D::GrpcKey,
+        "its private key; PEM",
     )),
     of_grpc(general(
         "grpc-server-with-client-auth",
         Nothing,
-        NO_TLS,
-        "refused: P4Runtime with TLS",
+        D::GrpcClientAuth,
+        "let only clients in that show a certificate of --grpc-server-cacert",
     )),
     of_grpc(general(
         "dp-grpc-server-addr",

@@ -319,23 +319,19 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "p.json -- --grpc-server-ssl",
-        "--grpc-server-ssl: this switch serves P4Runtime without TLS",
+        "--grpc-server-ssl: expected --grpc-server-cert FILE beside it",
     ),
     (
-        "p.json -- --grpc-server-key k",
-        "--grpc-server-key: this switch serves",
+        "p.json -- --grpc-server-ssl --grpc-server-cert c",
+        "--grpc-server-ssl: expected --grpc-server-key FILE beside it",
     ),
     (
-        "p.json -- --grpc-server-cert c",
-        "--grpc-server-cert: this switch serves",
+        "p.json -- --grpc-server-ssl --grpc-server-cert c --grpc-server-key k --grpc-server-with-client-auth",
+        "--grpc-server-with-client-auth: expected --grpc-server-cacert FILE",
     ),
     (
-        "p.json -- --grpc-server-cacert c",
-        "--grpc-server-cacert: this switch serves",
-    ),
-    (
-        "p.json -- --grpc-server-with-client-auth",
-        "--grpc-server-with-client-auth: this switch",
+        "p.json -- --grpc-server-ssl --grpc-server-cert=",
+        "--grpc-server-cert: expected a file",
     ),
     (
         "--cpu-port 64 p.json",
@@ -371,6 +367,44 @@ fn each_mistake_names_its_option() {
         found,
         "option --cpu-port is one of simple_switch_grpc, not of simple_switch"
     );
+}
+
+#[test]
+fn tls_is_asked_for_as_with_bmv2() {
+    let files = "--grpc-server-cacert ca.pem --grpc-server-cert c.pem --grpc-server-key k.pem";
+    let of = |options: &Options| {
+        let files = options.grpc_access.tls_files();
+        let files = files.map(|files| {
+            let authorities = files.client_authorities;
+            let shown = [Some(files.certificate), Some(files.key), authorities];
+            shown.map(|path| path.map(|path| path.display().to_string()))
+        });
+        (files, options.grpc_access.insecure)
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let (c, k, ca) = (some("c.pem"), some("k.pem"), some("ca.pem"));
+    let line = "p.json -- --grpc-server-addr 0.0.0.0:9559";
+    let (options, notices) = grpc(&format!(
+        "{line} --grpc-server-ssl --grpc-server-with-client-auth {files}"
+    ));
+    assert_eq!(of(&options), (Some([c.clone(), k.clone(), ca]), false));
+    assert_eq!(notices, [""; 0]);
+    // An authority alone asks nobody.
+    let (options, notices) = grpc(&format!("{line} --grpc-server-ssl {files}"));
+    assert_eq!(of(&options), (Some([c, k, None]), false));
+    assert!(
+        notices[0].contains("clients are not asked for certificates"),
+        "{notices:?}"
+    );
+    // Without --grpc-server-ssl there is none, whatever files are given.
+    let (options, notices) = grpc(&format!("{line} --grpc-server-with-client-auth {files}"));
+    assert_eq!(of(&options), (None, true));
+    assert!(
+        notices[0].contains("served without TLS, since --grpc-server-ssl is not given"),
+        "{notices:?}"
+    );
+    let (options, _) = grpc("p.json");
+    assert_eq!(of(&options), (None, false));
 }
 
 #[test]

@@ -147,6 +147,7 @@ pub fn http_get(switch: &Running, path: &str) -> (u16, String) {
         .ready
         .split("metrics on ")
         .nth(1)
+        .and_then(|rest| rest.split(',').next())
         .expect("an address");
     let mut stream = TcpStream::connect(address).expect("a server");
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");

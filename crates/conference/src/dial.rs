@@ -1,0 +1,258 @@
+//! The way to a switch: its address, and TLS where that is asked for. What goes wrong with TLS is kept, since gRPC
+//! tells of it only that the transport failed.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tls::{Connecting, Trouble};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tonic::codegen::Service;
+use tonic::codegen::http::Uri;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::client::ClientError;
+use crate::limits::CONNECT_TIMEOUT_MS;
+
+/// A switch to connect to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwitchAddress {
+    /// `HOST:PORT`.
+    pub address: String,
+    /// Over TLS, or without.
+    pub tls: Option<TlsFiles>,
+}
+
+/// What TLS takes; files are read anew for each connection, so that they may be renewed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The authorities that the switch's certificate may be of.
+    pub authorities: PathBuf,
+    /// The certificate to show, and its private key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// The name that the switch's certificate must have; that of the address unless given.
+    pub server_name: Option<String>,
+}
+
+impl fmt::Display for SwitchAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address)
+    }
+}
+
+impl SwitchAddress {
+    /// One that is spoken to without TLS.
+    pub fn plain(address: impl Into<String>) -> SwitchAddress {
+        SwitchAddress {
+            address: address.into(),
+            tls: None,
+        }
+    }
+
+    pub(crate) async fn connect(&self) -> Result<(Channel, Seen), ClientError> {
+        let bad = || ClientError::BadAddress {
+            address: self.address.clone(),
+        };
+        let (host, port) = self.address.rsplit_once(':').ok_or_else(bad)?;
+        if host.is_empty() || port.parse::<u16>().is_err() {
+            return Err(bad());
+        }
+        let tls = self.tls.as_ref();
+        let tls = tls.map(|files| files.open(host)).transpose()?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let origin = format!("{scheme}://{}", self.address);
+        let origin: Uri = origin.parse().map_err(|_| bad())?;
+        // The connector makes TLS itself; tonic is to ask for none.
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.address));
+        let endpoint = endpoint.map_err(|_| bad())?.origin(origin);
+        let endpoint = endpoint.connect_timeout(Duration::from_millis(CONNECT_TIMEOUT_MS));
+        let seen = Seen::default();
+        let connector = Connector {
+            address: self.address.clone(),
+            tls,
+            seen: seen.clone(),
+        };
+        let channel = endpoint.connect_with_connector(connector).await;
+        let channel = channel.map_err(|error| match seen.trouble() {
+            Some(trouble) => ClientError::Tls {
+                address: self.address.clone(),
+                trouble,
+            },
+            None => ClientError::Unreachable {
+                address: self.address.clone(),
+                reason: innermost(&error),
+            },
+        })?;
+        Ok((channel, seen))
+    }
+}
+
+impl TlsFiles {
+    fn open(&self, host: &str) -> Result<(tls::Client, ServerName<'static>), ClientError> {
+        let client = tls::Client::open(&tls::ClientFiles {
+            authorities: self.authorities.clone(),
+            identity: self.identity.clone(),
+        })?;
+        let name = self.server_name.as_deref().unwrap_or(host);
+        let server_name = tls::server_name(name).ok_or_else(|| ClientError::BadServerName {
+            name: name.to_owned(),
+        })?;
+        Ok((client, server_name))
+    }
+}
+
+/// What was seen to go wrong with TLS since something was received.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Seen(Arc<Mutex<Option<Trouble>>>);
+
+impl Seen {
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        self.lock().clone()
+    }
+
+    fn set(&self, trouble: Option<Trouble>) {
+        *self.lock() = trouble;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Trouble>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes the connection whenever gRPC wants one.
+#[derive(Clone)]
+struct Connector {
+    address: String,
+    tls: Option<(tls::Client, ServerName<'static>)>,
+    seen: Seen,
+}
+
+impl Connector {
+    async fn connect(self) -> io::Result<Transport> {
+        let stream = TcpStream::connect(&self.address).await?;
+        // Requests are short; without it they only wait a little longer.
+        let _ = stream.set_nodelay(true);
+        let stream = match self.tls {
+            None => Stream::Plain(stream),
+            Some((client, name)) => {
+                let connecting = client.connecting();
+                let connected = connecting.connector.connect(name, stream).await;
+                let stream = connected.inspect_err(|error| self.seen.set(Trouble::of(error)))?;
+                Stream::Tls(Box::new(stream), connecting)
+            }
+        };
+        Ok(Transport {
+            stream,
+            has_received: false,
+            seen: self.seen,
+        })
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<Transport>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<TokioIo<Transport>>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let connected = self.clone().connect();
+        Box::pin(async { connected.await.map(TokioIo::new) })
+    }
+}
+
+/// A connection whose first bytes, or whose failure in place of them, are looked at.
+struct Transport {
+    stream: Stream,
+    has_received: bool,
+    seen: Seen,
+}
+
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>, Connecting),
+}
+
+impl Transport {
+    /// After the handshake a server of TLS 1.3 may still refuse: it sees the client's certificate last.
+    fn look_at(&mut self, read: &io::Result<()>, bytes: &[u8]) {
+        let trouble = match (&self.stream, read) {
+            (Stream::Plain(_), Ok(())) => Trouble::of_first_bytes(bytes),
+            (Stream::Tls(..), Ok(())) if !bytes.is_empty() => None,
+            (Stream::Tls(_, connecting), read) => {
+                let said = read.as_ref().err().and_then(Trouble::of);
+                let lacks = connecting.lacks_certificate();
+                said.or(lacks.then_some(Trouble::NoCertificate))
+            }
+            (Stream::Plain(_), Err(_)) => return,
+        };
+        self.seen.set(trouble);
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let n_before = buffer.filled().len();
+        let read = ready!(match &mut this.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Stream::Tls(stream, _) => Pin::new(stream).poll_read(cx, buffer),
+        });
+        if !this.has_received {
+            this.look_at(&read, &buffer.filled()[n_before..]);
+            this.has_received = true;
+        }
+        Poll::Ready(read)
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.get_mut().stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Tls(stream, _) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Tls(stream, _) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Tls(stream, _) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}

@@ -1,0 +1,114 @@
+//! A client's authorities, and the certificate that it may show.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustls::client::{ResolvesClientCert, Resumption};
+use rustls::pki_types::ServerName;
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, SignatureScheme};
+use tokio_rustls::TlsConnector;
+
+use crate::files::{File, FileError, Identity, Purpose};
+use crate::server::now;
+use crate::{ALPN_HTTP2, provider};
+
+/// Where a client's authorities are, and its own certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientFiles {
+    /// The authorities of servers' certificates.
+    pub authorities: PathBuf,
+    /// The certificate to show where a server asks for one, and its private key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// TLS of a client.
+#[derive(Debug, Clone)]
+pub struct Client {
+    config: Arc<ClientConfig>,
+    own: Option<Arc<CertifiedKey>>,
+}
+
+/// The certificate that is shown, if there is one, and whether the server has asked.
+#[derive(Debug)]
+struct Own {
+    certificate: Option<Arc<CertifiedKey>>,
+    was_asked: Arc<AtomicBool>,
+}
+
+impl ResolvesClientCert for Own {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.was_asked.store(true, Ordering::Relaxed);
+        self.certificate.clone()
+    }
+
+    fn has_certs(&self) -> bool {
+        self.certificate.is_some()
+    }
+}
+
+/// What makes TLS of one connection.
+pub struct Connecting {
+    /// Makes it.
+    pub connector: TlsConnector,
+    was_asked: Arc<AtomicBool>,
+    has_certificate: bool,
+}
+
+impl Connecting {
+    /// Whether the server has asked for a certificate, and there was none to show.
+    pub fn lacks_certificate(&self) -> bool {
+        self.was_asked.load(Ordering::Relaxed) && !self.has_certificate
+    }
+}
+
+impl Client {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One of them is missing or cannot be used.
+    ///
+    /// # Panics
+    /// Never: ring has ciphers of each version of TLS.
+    pub fn open(files: &ClientFiles) -> Result<Client, FileError> {
+        let authorities = File::read(Purpose::Authorities, &files.authorities).authorities()?;
+        let own = files.identity.as_ref().map(|(certificate, key)| {
+            let certificate = File::read(Purpose::Certificate, certificate);
+            let key = File::read(Purpose::Key, key);
+            Identity::of(&certificate, &key, now()).map(|identity| Arc::new(identity.certified))
+        });
+        let own = own.transpose()?;
+        let builder = ClientConfig::builder_with_provider(provider());
+        let builder = builder.with_safe_default_protocol_versions();
+        let builder = builder.expect("ring has ciphers of each version");
+        let mut config = builder
+            .with_root_certificates(authorities)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![ALPN_HTTP2.to_vec()];
+        config.resumption = Resumption::disabled();
+        let config = Arc::new(config);
+        Ok(Client { config, own })
+    }
+
+    /// What makes TLS of the next connection.
+    pub fn connecting(&self) -> Connecting {
+        let was_asked = Arc::new(AtomicBool::new(false));
+        let mut config = ClientConfig::clone(&self.config);
+        config.client_auth_cert_resolver = Arc::new(Own {
+            certificate: self.own.clone(),
+            was_asked: Arc::clone(&was_asked),
+        });
+        Connecting {
+            connector: TlsConnector::from(Arc::new(config)),
+            was_asked,
+            has_certificate: self.own.is_some(),
+        }
+    }
+}
+
+/// A name, or an IP address, that a server's certificate can be of.
+pub fn server_name(name: &str) -> Option<ServerName<'static>> {
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    ServerName::try_from(name.to_owned()).ok()
+}

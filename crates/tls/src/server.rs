@@ -1,0 +1,160 @@
+//! A server's certificate, and whom it lets in.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustls::ServerConfig;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::SingleCertAndKey;
+use tokio_rustls::TlsAcceptor;
+
+use crate::files::{File, FileError, Identity, Purpose};
+use crate::{ALPN_HTTP2, provider};
+
+/// Where a server's certificate is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerFiles {
+    /// The certificate, with those between it and its authority behind it.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authorities of clients' certificates; none lets everybody in.
+    pub client_authorities: Option<PathBuf>,
+}
+
+/// TLS of a server, whose files may be replaced while it serves.
+#[derive(Debug)]
+pub struct Server {
+    files: ServerFiles,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    config: Arc<ServerConfig>,
+    not_after: Duration,
+    /// The files that were looked at, usable or not.
+    tried: Vec<File>,
+    /// The files as they were found last.
+    seen: Vec<File>,
+}
+
+/// What became of the files since they were looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Renewal {
+    /// Nothing, or they are just being written.
+    None,
+    /// New connections have the new ones. Until when the certificate is good.
+    Done(String),
+    /// They cannot be used; new connections have the old ones.
+    Broken(FileError),
+}
+
+impl Server {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One of them is missing or cannot be used.
+    pub fn open(files: ServerFiles) -> Result<Server, FileError> {
+        let read = files.read();
+        let (config, not_after) = config(&read, now())?;
+        let state = Mutex::new(State {
+            config,
+            not_after,
+            seen: read.clone(),
+            tried: read,
+        });
+        Ok(Server { files, state })
+    }
+
+    /// What makes TLS of a connection, with the certificate of now.
+    pub fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(Arc::clone(&self.state().config))
+    }
+
+    /// Whether clients have to show a certificate.
+    pub fn asks_for_certificates(&self) -> bool {
+        self.files.client_authorities.is_some()
+    }
+
+    /// Where its certificate is.
+    pub fn certificate(&self) -> &Path {
+        &self.files.certificate
+    }
+
+    /// Whether the certificate has come to its end.
+    pub fn is_expired(&self) -> bool {
+        now() > self.state().not_after
+    }
+
+    /// Looks at the files, and takes them if they have changed. They are looked at when two calls in a row have
+    /// found the same, so that of a certificate and its key one is not taken without the other. Reads files, so
+    /// it may block.
+    pub fn renew(&self) -> Renewal {
+        let found = self.files.read();
+        let mut state = self.state();
+        let is_settled = found == state.seen;
+        state.seen.clone_from(&found);
+        if !is_settled || found == state.tried {
+            return Renewal::None;
+        }
+        let renewed = config(&found, now());
+        state.tried = found;
+        match renewed {
+            Ok((config, not_after)) => {
+                (state.config, state.not_after) = (config, not_after);
+                Renewal::Done(crate::date::utc(not_after))
+            }
+            Err(error) => Renewal::Broken(error),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ServerFiles {
+    fn read(&self) -> Vec<File> {
+        let authorities = self.client_authorities.as_deref();
+        let mut files = vec![
+            File::read(Purpose::Certificate, &self.certificate),
+            File::read(Purpose::Key, &self.key),
+        ];
+        files.extend(authorities.map(|path| File::read(Purpose::Authorities, path)));
+        files
+    }
+}
+
+pub(crate) fn now() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    // A clock before 1970 has no certificate that is valid.
+    now.unwrap_or_default()
+}
+
+/// The configuration of these files, and when its certificate ends.
+fn config(files: &[File], now: Duration) -> Result<(Arc<ServerConfig>, Duration), FileError> {
+    let [certificate, key, authorities @ ..] = files else {
+        unreachable!("a certificate and a key are always read");
+    };
+    let identity = Identity::of(certificate, key, now)?;
+    let builder = ServerConfig::builder_with_provider(provider());
+    let builder = builder.with_safe_default_protocol_versions();
+    let builder = builder.expect("ring has ciphers of each version");
+    let builder = match authorities {
+        [authorities, ..] => {
+            let roots = Arc::new(authorities.authorities()?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build();
+            builder.with_client_cert_verifier(verifier.expect("there is an authority"))
+        }
+        [] => builder.with_no_client_auth(),
+    };
+    let certificate = SingleCertAndKey::from(identity.certified);
+    let mut config = builder.with_cert_resolver(Arc::new(certificate));
+    config.alpn_protocols = vec![ALPN_HTTP2.to_vec()];
+    // Who comes again shows the certificate again.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok((Arc::new(config), identity.not_after))
+}

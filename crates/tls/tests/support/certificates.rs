@@ -1,0 +1,116 @@
+//! Authorities, and certificates of theirs in files, made by whoever tests with them.
+
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
+};
+
+/// A certificate of X.509 version 1, as `openssl x509 -req -signkey` of OpenSSL 3.0 made it, until 2109.
+pub const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBJDCBywIURdpBWFivE60hkXKnLHKBOW6bLiswCgYIKoZIzj0EAwIwFDESMBAG
+A1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyNTE2MjAwNloYDzIxMDkwMTE0MTYyMDA2
+WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AAT532JTJ2awazJgkQQOgBcbmZaeOowUkL1y+OBukaGYq8pm5G5Hn3GsF7laRp3M
+Sw7niQMhwQFrRh+Yk7qNxQqpMAoGCCqGSM49BAMCA0gAMEUCIHRvzsWeAXhJFOD3
+hb87nZjUPIzg5CQOW/3lJ5nxtHYXAiEA2RoVBH9VOGU3BzwwM3ko7Jy64NLwqRlu
+LGmL6M6P/Lw=
+-----END CERTIFICATE-----
+";
+/// An authority.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+    key: String,
+}
+
+/// A certificate and its key, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issued {
+    pub certificate: String,
+    pub key: String,
+}
+
+/// The files of a certificate and its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// When a certificate is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Good {
+    Now,
+    UntilLongAgo,
+    FromFarAhead,
+}
+
+impl Authority {
+    pub fn new(name: &str) -> Authority {
+        let key = KeyPair::generate().expect("a key");
+        let mut about = CertificateParams::new(Vec::new()).expect("no names");
+        about.distinguished_name.push(DnType::CommonName, name);
+        about.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        about.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let pem = about.self_signed(&key).expect("a certificate").pem();
+        let key_pem = key.serialize_pem();
+        Authority {
+            issuer: Issuer::new(about, key),
+            pem,
+            key: key_pem,
+        }
+    }
+
+    /// Its private key, in PEM.
+    pub fn key(&self) -> String {
+        self.key.clone()
+    }
+
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// A certificate of these names, host names or IP addresses.
+    pub fn issue(&self, names: &[&str], good: Good) -> Issued {
+        let key = KeyPair::generate().expect("a key");
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut about = CertificateParams::new(names).expect("names of hosts");
+        about.distinguished_name.push(DnType::CommonName, "a test");
+        match good {
+            Good::Now => {}
+            Good::UntilLongAgo => about.not_after = date_time_ymd(2001, 2, 3),
+            Good::FromFarAhead => about.not_before = date_time_ymd(2999, 1, 1),
+        }
+        let certificate = about.signed_by(&key, &self.issuer);
+        Issued {
+            certificate: certificate.expect("a certificate").pem(),
+            key: key.serialize_pem(),
+        }
+    }
+
+    /// Its own certificate, as a file.
+    pub fn write(&self, folder: &Path, name: &str) -> PathBuf {
+        write(folder.join(name), &self.pem)
+    }
+}
+
+impl Issued {
+    /// `NAME.pem` and `NAME.key`.
+    pub fn write(&self, folder: &Path, name: &str) -> Files {
+        Files {
+            certificate: write(folder.join(format!("{name}.pem")), &self.certificate),
+            key: write(folder.join(format!("{name}.key")), &self.key),
+        }
+    }
+}
+
+/// Writes a file in one step, as whoever renews certificates does.
+pub fn write(path: PathBuf, text: &str) -> PathBuf {
+    let new = path.with_extension("new");
+    std::fs::write(&new, text).expect("a file");
+    std::fs::rename(&new, &path).expect("its name");
+    path
+}
