@@ -93,7 +93,7 @@ impl StateFile {
         if !path.try_exists()? {
             make(path)?;
         }
-        let database = open_there(path)?;
+        let database = open_whole(path)?;
         expect_format(&database)?;
         let contents =
             contents::read(&database).map_err(|error| OpenError::Foreign(error.to_string()))?;
@@ -175,8 +175,20 @@ fn begin(database: &Database) -> Result<()> {
     Ok(transaction.commit()?)
 }
 
+/// Opens a file of this process.
 fn open_there(path: &Path) -> std::result::Result<Database, OpenError> {
-    Database::open(path).map_err(|error| match error {
+    Database::open(path).map_err(not_opened)
+}
+
+/// Opens a file that anybody may have changed: every page's checksum is looked at.
+fn open_whole(path: &Path) -> std::result::Result<Database, OpenError> {
+    let mut builder = Database::builder();
+    builder.set_check_integrity_on_open(true);
+    builder.open(path).map_err(not_opened)
+}
+
+fn not_opened(error: DatabaseError) -> OpenError {
+    match error {
         DatabaseError::DatabaseAlreadyOpen => OpenError::InUse,
         DatabaseError::Storage(redb::StorageError::Io(error))
             if !matches!(
@@ -187,7 +199,7 @@ fn open_there(path: &Path) -> std::result::Result<Database, OpenError> {
             OpenError::System(error)
         }
         other => OpenError::Foreign(format!("something else ({other})")),
-    })
+    }
 }
 
 fn expect_format(database: &Database) -> std::result::Result<(), OpenError> {

@@ -179,3 +179,71 @@ fn a_file_of_another_format_is_refused_and_left() {
         );
     }
 }
+
+/// A file with some groups, closed as a switch does that is stopped, or left as one does that is killed.
+fn bytes_of_a_file(path: &Path, n_groups: u32, is_killed: bool) -> (Vec<u8>, Vec<Operation>) {
+    let (file, _) = open(path);
+    let all: Vec<Operation> = (1..=n_groups).map(group).collect();
+    file.keep(kept(all.clone(), true)).expect("stored");
+    let killed = fs::read(path).expect("there");
+    drop(file);
+    let stopped = fs::read(path).expect("there");
+    (if is_killed { killed } else { stopped }, all)
+}
+
+/// What a switch finds in these bytes: all of it, or it does not start and leaves them.
+fn expect_refused_or_whole(bytes: &[u8], all: &[Operation], what: &str) -> bool {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("damaged");
+    fs::write(&path, bytes).expect("written");
+    match StateFile::open(&path) {
+        Ok((_, contents)) => {
+            let found = contents.forwards.map(|it| it.operations);
+            assert_eq!(found.as_deref(), Some(all), "{what}: other than was written");
+            true
+        }
+        Err(error) => {
+            let left = fs::read(&path).expect("there");
+            assert!(left == bytes, "{what}: {error}: the file was changed");
+            false
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_short_is_refused_and_left() {
+    for is_killed in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (bytes, all) = bytes_of_a_file(&folder.path().join("state"), 200, is_killed);
+        assert!(expect_refused_or_whole(&bytes, &all, "as it was"));
+        let lengths = [1, 8, 63, 64, 300, 511, 512, 4_095, 4_096, 5_000];
+        let quarters = (1..4).map(|n| bytes.len() * n / 4);
+        for length in lengths.into_iter().chain(quarters) {
+            let what = format!("{length} of {} bytes", bytes.len());
+            let is_whole = expect_refused_or_whole(&bytes[..length], &all, &what);
+            assert!(!is_whole, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_which_bytes_are_others_is_refused_and_left_or_has_all() {
+    for is_killed in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (bytes, all) = bytes_of_a_file(&folder.path().join("state"), 200, is_killed);
+        let used = bytes.iter().rposition(|byte| *byte != 0).expect("not empty");
+        let mut rng = fastrand::Rng::with_seed(1);
+        let (mut n_whole, mut n_refused) = (0, 0);
+        for _ in 0..300 {
+            let mut damaged = bytes.clone();
+            let place = rng.usize(..=used);
+            damaged[place] ^= 1 << rng.u8(..8);
+            let what = format!("byte {place}, killed {is_killed}");
+            match expect_refused_or_whole(&damaged, &all, &what) {
+                true => n_whole += 1,
+                false => n_refused += 1,
+            }
+        }
+        assert!(n_whole > 0 && n_refused > 0, "{n_whole}, {n_refused}");
+    }
+}
