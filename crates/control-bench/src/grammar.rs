@@ -9,9 +9,7 @@ use p4runtime_proto::p4::config::v1::{
 };
 use p4runtime_proto::p4::v1::digest_entry::Config;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
-use p4runtime_proto::p4::v1::field_match::{
-    Exact, FieldMatchType, Lpm, Optional, Range, Ternary,
-};
+use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
 use p4runtime_proto::p4::v1::p4_data::Data;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use p4runtime_proto::p4::v1::table_action::Type as ActionType;
@@ -90,16 +88,34 @@ impl Grammar {
         loop {
             let found = match rng.u8(..16) {
                 0..=3 => self.table_entry(rng).map(|it| (Kind::TableEntry(it), ANY)),
-                4 => self.default_entry(rng).map(|it| (Kind::TableEntry(it), MODIFY)),
-                5 | 6 => self.member(rng).map(|it| (Kind::ActionProfileMember(it), ANY)),
-                7 | 8 => self.group(rng).map(|it| (Kind::ActionProfileGroup(it), ANY)),
-                9 => self.register(rng).map(|it| (Kind::RegisterEntry(it), MODIFY)),
+                4 => self
+                    .default_entry(rng)
+                    .map(|it| (Kind::TableEntry(it), MODIFY)),
+                5 | 6 => self
+                    .member(rng)
+                    .map(|it| (Kind::ActionProfileMember(it), ANY)),
+                7 | 8 => self
+                    .group(rng)
+                    .map(|it| (Kind::ActionProfileGroup(it), ANY)),
+                9 => self
+                    .register(rng)
+                    .map(|it| (Kind::RegisterEntry(it), MODIFY)),
                 10 => self.meter(rng).map(|it| (Kind::MeterEntry(it), MODIFY)),
-                11 => self.direct_meter(rng).map(|it| (Kind::DirectMeterEntry(it), MODIFY)),
-                12 => self.value_set(rng).map(|it| (Kind::ValueSetEntry(it), MODIFY)),
+                11 => self
+                    .direct_meter(rng)
+                    .map(|it| (Kind::DirectMeterEntry(it), MODIFY)),
+                12 => self
+                    .value_set(rng)
+                    .map(|it| (Kind::ValueSetEntry(it), MODIFY)),
                 13 => self.digest(rng).map(|it| (Kind::DigestEntry(it), ANY)),
-                14 => Some((replication(Replication::MulticastGroupEntry(group(rng))), ANY)),
-                _ => Some((replication(Replication::CloneSessionEntry(session(rng))), ANY)),
+                14 => Some((
+                    replication(Replication::MulticastGroupEntry(group(rng))),
+                    ANY,
+                )),
+                _ => Some((
+                    replication(Replication::CloneSessionEntry(session(rng))),
+                    ANY,
+                )),
             };
             if let Some(found) = found {
                 return found;
@@ -171,8 +187,11 @@ impl Grammar {
             field_match(rng, field)
         });
         let fields = fields.collect();
-        let meter: Option<&DirectMeter> =
-            self.p4info.direct_meters.iter().find(|it| it.direct_table_id == table_id);
+        let meter: Option<&DirectMeter> = self
+            .p4info
+            .direct_meters
+            .iter()
+            .find(|it| it.direct_table_id == table_id);
         let meter_config = meter.filter(|_| rng.bool()).map(|_| rates(rng));
         Some(TableEntry {
             table_id,
@@ -231,7 +250,10 @@ impl Grammar {
 
     fn call(&self, rng: &mut Rng, table: &Table) -> Option<Action> {
         let default_only: i32 = action_ref::Scope::DefaultOnly.into();
-        let refs = table.action_refs.iter().filter(|it| it.scope != default_only);
+        let refs = table
+            .action_refs
+            .iter()
+            .filter(|it| it.scope != default_only);
         let wanted = rng.choice(refs.collect::<Vec<_>>())?.id;
         let mut actions = self.p4info.actions.iter();
         let found = actions.find(|it| id(it.preamble.as_ref()) == wanted)?;
@@ -268,11 +290,13 @@ impl Grammar {
         let mut members: Vec<u32> = (0..rng.usize(..3)).map(|_| small_id(rng)).collect();
         members.sort_unstable();
         members.dedup();
-        let members = members.into_iter().map(|member_id| action_profile_group::Member {
-            member_id,
-            weight: 1,
-            ..Default::default()
-        });
+        let members = members
+            .into_iter()
+            .map(|member_id| action_profile_group::Member {
+                member_id,
+                weight: 1,
+                ..Default::default()
+            });
         Some(ActionProfileGroup {
             action_profile_id: id(profile.preamble.as_ref()),
             group_id: small_id(rng),

@@ -57,7 +57,7 @@ struct Options {
     #[arg(long)]
     no_state: bool,
     /// The folder for the state file: its disk is measured
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    #[arg(long, value_name = "DIR", default_value = "target")]
     state_in: PathBuf,
     /// A simple_switch_grpc to put beside it
     #[arg(long, value_name = "FILE")]

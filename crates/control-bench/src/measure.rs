@@ -11,11 +11,13 @@ use control_bench::{Result, thrift};
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::{Entity, Uint128};
 use serde_json::Value;
+use thrift_server::wire::read::Value as Given;
 use tokio::task::JoinSet;
 
 use crate::writer::{Batches, Ids, Latencies, station, write, write_steadily};
 
 const PROGRAM: &str = "crates/control-bench/programs/stations.p4";
+const TABLE: &str = "StationsIngress.stations";
 const ELECTION_ID: Uint128 = Uint128 { high: 0, low: 1 };
 const N_FLOWS: u16 = 256;
 /// How long a reader pauses between two reads of an entry.
@@ -51,6 +53,11 @@ impl Figures {
         self.0.push((name.to_owned(), value));
     }
 
+    fn of(&self, name: &str) -> f64 {
+        let found = self.0.iter().find(|(it, _)| it == name);
+        found.map_or(f64::NAN, |(_, value)| *value)
+    }
+
     fn add_latencies(&mut self, name: &str, latencies: &Latencies) {
         for (quantile, of) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
             self.add(&format!("{name}_{quantile}_ms"), latencies.ms(of));
@@ -78,17 +85,27 @@ impl Figures {
 
 /// Measures a switch.
 pub(crate) async fn measure(kind: &Kind, effort: &Effort) -> Result<Figures> {
-    if let Kind::Reprise { state: Some(file), .. } = kind {
+    if let Kind::Reprise {
+        state: Some(file), ..
+    } = kind
+    {
         remove(file)?;
     }
     let process = Process::start(kind, Place::FIRST)?;
     let mut figures = Figures::default();
     let measured = load(process.looked_at(), effort, &mut figures).await;
-    let passed = measured.map_err(|error| format!("{error}; the switch said: {}", process.said()))?;
+    let passed =
+        measured.map_err(|error| format!("{error}; the switch said: {}", process.said()))?;
     let totals = process.stop()?;
     figures.add_packets(&passed, totals.as_ref());
-    if let Kind::Reprise { state: Some(file), .. } = kind {
-        figures.add("state_file_mib", std::fs::metadata(file)?.len() as f64 / MIB);
+    if let Kind::Reprise {
+        state: Some(file), ..
+    } = kind
+    {
+        figures.add(
+            "state_file_mib",
+            std::fs::metadata(file)?.len() as f64 / MIB,
+        );
         restart(kind, &mut figures)?;
         remove(file)?;
     }
@@ -102,19 +119,29 @@ fn remove(file: &Path) -> Result<()> {
     }
 }
 
-/// How long a switch takes until it serves again, with all that is in its file.
+/// How long a switch takes until it answers again, with all that is in its file.
 fn restart(kind: &Kind, figures: &mut Figures) -> Result<()> {
     let began = Instant::now();
     let process = Process::start(kind, Place::FIRST)?;
+    let mut client = thrift::Client::connect(Place::FIRST)?;
+    let found = client.call("standard:bm_mt_get_num_entries", &thrift::of_table(TABLE))?;
     figures.add("restart_s", began.elapsed().as_secs_f64());
-    process.stop().map(drop)
+    let expected = figures.of("entries_in_the_end");
+    match found {
+        Some(Given::I32(n)) if f64::from(n) == expected => process.stop().map(drop),
+        found => {
+            Err(format!("expected {expected} entries after a restart, found {found:?}").into())
+        }
+    }
 }
 
 async fn load(switch: Looked, effort: &Effort, figures: &mut Figures) -> Result<Passed> {
     let program = Program::compile(PROGRAM)?;
     let ids = Ids::of(&program.p4info)?;
     let mut controller = Controller::start(Place::FIRST, ELECTION_ID).await?;
-    controller.set_pipeline(Action::VerifyAndCommit, &program).await?;
+    controller
+        .set_pipeline(Action::VerifyAndCommit, &program)
+        .await?;
     let mut batches = Batches::new(ids, effort.batch);
     let for_traffic = controller.batch(batches.for_traffic(N_FLOWS));
     write(&mut controller, for_traffic).await?;
@@ -137,6 +164,8 @@ async fn load(switch: Looked, effort: &Effort, figures: &mut Figures) -> Result<
     let added = tokio::task::spawn_blocking(move || add_by_thrift(n_thrift)).await??;
     figures.add("thrift_adds_per_s", added.0);
     figures.add_latencies("thrift_add", &added.1);
+    let n_entries = batches.n_entries() + u32::from(N_FLOWS) + n_thrift;
+    figures.add("entries_in_the_end", n_entries.into());
     figures.add("memory_after_mib", switch.memory_bytes() as f64 / MIB);
     figures.add("memory_max_mib", switch.memory_bytes_max() as f64 / MIB);
     tokio::task::spawn_blocking(move || traffic.end(began)).await?
@@ -255,12 +284,7 @@ fn add_by_thrift(n_entries: u32) -> Result<(f64, Latencies)> {
     for n in 0..n_entries {
         let [_, _, address @ ..] = station(n);
         let key = [&[8, 0], &address[..]].concat();
-        let entry = thrift::entry(
-            "StationsIngress.stations",
-            &key,
-            "StationsIngress.forward",
-            &[0, 2],
-        );
+        let entry = thrift::entry(TABLE, &key, "StationsIngress.forward", &[0, 2]);
         let sent = Instant::now();
         client.call("standard:bm_mt_add_entry", &entry)?;
         latencies.add(sent.elapsed());

@@ -95,7 +95,10 @@ fn extreme(rng: &mut Rng, value: &Value) -> Value {
         Value::Four(_) => Value::Four([rng.u8(..); 4]),
         Value::Bytes(_) => {
             let n_bytes = rng.choice([0, 1, 2, 8, 9, 17, 300, 70_000]).unwrap_or(0);
-            Value::Bytes(vec![rng.choice([0, 0xff, 0x41, 0x80]).unwrap_or(0); n_bytes])
+            Value::Bytes(vec![
+                rng.choice([0, 0xff, 0x41, 0x80]).unwrap_or(0);
+                n_bytes
+            ])
         }
     }
 }

@@ -48,11 +48,7 @@ pub(crate) fn json(effort: &Effort, rows: &[(&'static str, Vec<Figures>)]) -> St
 pub(crate) fn text(effort: &Effort, rows: &[(&'static str, Vec<Figures>)]) -> String {
     let mut text = format!(
         "{} entries, batches of {}, {} writes a second, {} readers, {} frames a second\n",
-        effort.n_entries,
-        effort.batch,
-        effort.writes_per_s,
-        effort.n_readers,
-        effort.frames_per_s
+        effort.n_entries, effort.batch, effort.writes_per_s, effort.n_readers, effort.frames_per_s
     );
     for (name, rounds) in rows {
         // Writing to a string does not fail.

@@ -93,7 +93,9 @@ fn command(kind: &Kind, place: Place) -> Result<Command> {
         }
         Kind::Bmv2(program) => {
             let mut command = Command::new(program);
-            command.args(interfaces).args(["--no-p4", "--device-id", "1"]);
+            command
+                .args(interfaces)
+                .args(["--no-p4", "--device-id", "1"]);
             command.args(["--thrift-port", &port, "--", "--grpc-server-addr", &grpc]);
             command
         }
@@ -168,7 +170,9 @@ impl Process {
     /// # Errors
     /// It ended otherwise than with exit code 0.
     pub fn stop(mut self) -> Result<Option<Value>> {
-        let killed = Command::new("kill").arg(self.child.id().to_string()).status()?;
+        let killed = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status()?;
         if !killed.success() {
             return Err(format!("the switch had ended: {}", self.said()).into());
         }
@@ -199,7 +203,10 @@ fn all_of(mut out: impl std::io::Read) -> String {
 }
 
 fn lines_of(err: impl std::io::Read, kept: &Mutex<Vec<String>>) -> String {
-    for line in BufReader::new(err).lines().map_while(std::result::Result::ok) {
+    for line in BufReader::new(err)
+        .lines()
+        .map_while(std::result::Result::ok)
+    {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= LINES_KEPT {
             kept.drain(..LINES_KEPT / 2);

@@ -21,14 +21,19 @@ impl Program {
     /// # Errors
     /// It is not there, or none.
     pub fn compile(path: &str) -> Result<Self> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .join(path);
         let name = path.display().to_string();
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
         let provider = |path: &str| std::fs::read_to_string(path).ok();
         let options = p4_compiler::Options::default();
         let output = p4_compiler::compile(&name, &text, &provider, &options);
         let (Some(json), Some(p4info)) = (output.bmv2_json, output.p4info) else {
-            let said = output.diagnostics.iter().map(p4_compiler::Diagnostic::render);
+            let said = output
+                .diagnostics
+                .iter()
+                .map(p4_compiler::Diagnostic::render);
             return Err(said.collect::<String>().into());
         };
         let device_config = serde_json::to_vec(&json)?;

@@ -47,9 +47,20 @@ pub fn entry(table: &str, key: &[u8], action: &str, parameter: &[u8]) -> Vec<u8>
     writer.stop();
     writer.stop();
     writer.field(4, Type::Bytes).bytes(action.as_bytes());
-    writer.field(5, Type::List).list(Type::Bytes, 1).bytes(parameter);
+    writer
+        .field(5, Type::List)
+        .list(Type::Bytes, 1)
+        .bytes(parameter);
     writer.field(6, Type::Struct);
     writer.stop();
+    writer.into_bytes()
+}
+
+/// The arguments of a call about a table.
+pub fn of_table(table: &str) -> Vec<u8> {
+    let mut writer = Writer::default();
+    writer.field(1, Type::I32).i32(0);
+    writer.field(2, Type::Bytes).bytes(table.as_bytes());
     writer.into_bytes()
 }
 
@@ -74,7 +85,8 @@ impl Client {
     /// # Errors
     /// The connection has ended, or it is one.
     pub fn call(&mut self, name: &str, arguments: &[u8]) -> Result<Option<Value>> {
-        self.try_call(name, arguments)?.map_err(|code| format!("{name}: exception {code}").into())
+        self.try_call(name, arguments)?
+            .map_err(|code| format!("{name}: exception {code}").into())
     }
 
     /// Calls and waits for the answer; the code of an exception.

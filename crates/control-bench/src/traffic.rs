@@ -208,7 +208,9 @@ fn receive(
             arrived.n_frames += 1;
             arrived.n_out_of_order += u64::from(last.is_some_and(|last| number <= last));
             last = Some(number);
-            arrived.delays_ns.saturating_record(nanos(began).saturating_sub(sent));
+            arrived
+                .delays_ns
+                .saturating_record(nanos(began).saturating_sub(sent));
         };
         let n_frames = port.receive(0, usize::try_from(BURST)?, &mut take)?;
         if n_frames > 0 {

@@ -133,7 +133,9 @@ impl Batches {
 
     /// A whole batch of new entries, or what is left to so many.
     pub(crate) fn inserts(&mut self, n_entries_max: u32) -> Vec<Update> {
-        let n_entries = self.size.min(n_entries_max.saturating_sub(self.n_entries()));
+        let n_entries = self
+            .size
+            .min(n_entries_max.saturating_sub(self.n_entries()));
         let new = self.there.end..self.there.end + n_entries;
         self.there.end = new.end;
         let ids = self.ids;
@@ -190,7 +192,9 @@ impl Latencies {
 /// Writes a batch that is to be without a mistake.
 pub(crate) async fn write(controller: &mut Controller, request: WriteRequest) -> Result<()> {
     let written = controller.client.write(request).await;
-    Ok(written.map(drop).map_err(|status| format!("a batch is refused: {status}"))?)
+    Ok(written
+        .map(drop)
+        .map_err(|status| format!("a batch is refused: {status}"))?)
 }
 
 /// Writes at a steady rate for a time, or as fast as it can where it is behind: the rate, and latencies from when

@@ -21,7 +21,6 @@ use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
     Entity, GetForwardingPipelineConfigRequest, ReadRequest, Uint128, WriteRequest,
 };
-use prost::Message as _;
 use serde_json::Value;
 use thrift_server::wire::Type;
 use thrift_server::wire::read::Value as Given;
@@ -38,6 +37,8 @@ const PROGRAMS: [&str; 2] = [
     "testdata/compiler/ok/every_entity.p4",
     "crates/thrift-server/tests/fixture/entities.p4",
 ];
+/// Of a part of a state that differs.
+const SHOWN_BYTES_MAX: usize = 8_000;
 /// Clone sessions that calls are about.
 const SESSIONS: std::ops::RangeInclusive<i32> = 1..=5;
 
@@ -52,7 +53,7 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// The folder for the state file
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    #[arg(long, value_name = "DIR", default_value = "target")]
     state_in: PathBuf,
 }
 
@@ -96,7 +97,12 @@ impl Switch {
         let udp = format!("1@udp:127.0.0.1:{}", 5_000 + place.0);
         let kind = Kind::Reprise {
             state,
-            options: vec!["-i".to_owned(), udp, "--engine".to_owned(), "interpreter".to_owned()],
+            options: vec![
+                "-i".to_owned(),
+                udp,
+                "--engine".to_owned(),
+                "interpreter".to_owned(),
+            ],
         };
         let process = tokio::task::block_in_place(|| Process::start(&kind, place))?;
         Ok(Self {
@@ -148,7 +154,9 @@ fn of_status<T>(answer: std::result::Result<T, Status>) -> Outcome {
             let is_gone = match status.code() {
                 Code::Unavailable | Code::Cancelled | Code::Internal => true,
                 // The errors of a batch have details.
-                Code::Unknown => status.details().is_empty() && !status.message().contains("updates"),
+                Code::Unknown => {
+                    status.details().is_empty() && !status.message().contains("updates")
+                }
                 _ => false,
             };
             match is_gone {
@@ -166,7 +174,15 @@ async fn config(client: &mut Client) -> String {
         ..Default::default()
     };
     match client.get_forwarding_pipeline_config(request).await {
-        Ok(answer) => format!("config {:?}", answer.into_inner().encode_to_vec()),
+        // As text: encoded, maps have any order.
+        Ok(answer) => {
+            let config = answer.into_inner().config.unwrap_or_default();
+            let info = config.p4info.as_ref().map(p4_compiler::p4info_text);
+            format!(
+                "config {info:?} {:?} {:?}",
+                config.cookie, config.p4_device_config
+            )
+        }
         Err(status) => format!("config {:?}", status.code()),
     }
 }
@@ -194,7 +210,10 @@ async fn read(client: &mut Client, wanted: Entity) -> String {
 
 fn by_thrift(client: &mut thrift::Client) -> Result<State> {
     let mut state = Vec::new();
-    for (name, arguments) in [("bm_get_config_md5", context()), ("bm_serialize_state", vec![])] {
+    for (name, arguments) in [
+        ("bm_get_config_md5", context()),
+        ("bm_serialize_state", vec![]),
+    ] {
         let tried = client.try_call(&format!("standard:{name}"), &arguments)?;
         state.push(match tried {
             Ok(Some(Given::Bytes(text))) => match serde_json::from_slice::<Value>(&text) {
@@ -284,7 +303,10 @@ impl Kills {
                     Action::Commit,
                     Action::ReconcileAndCommit,
                 ]);
-                Call::Pipeline(action.unwrap_or(Action::Verify), rng.usize(..PROGRAMS.len()))
+                Call::Pipeline(
+                    action.unwrap_or(Action::Verify),
+                    rng.usize(..PROGRAMS.len()),
+                )
             }
             _ => self.thrift(rng),
         }
@@ -346,7 +368,9 @@ impl Kills {
             }
             _ => {
                 writer.encoded(&context());
-                writer.field(2, Type::Bytes).bytes(b"EntitiesParser.ip_types");
+                writer
+                    .field(2, Type::Bytes)
+                    .bytes(b"EntitiesParser.ip_types");
                 writer.field(3, Type::Bytes).bytes(&[8, rng.u8(1..5)]);
                 "standard:bm_parse_vset_add"
             }
@@ -392,12 +416,15 @@ impl Kills {
 /// Where two states differ.
 fn difference(one: &State, other: &State) -> String {
     let pairs = one.iter().zip(other).filter(|(one, other)| one != other);
-    let shown = pairs.map(|(one, other)| format!("--- found\n{one}\n--- expected\n{other}\n"));
-    let mut text: String = shown.collect();
-    if text.len() > 20_000 {
-        text.truncate(text.floor_char_boundary(20_000));
-    }
-    text
+    let short = |text: &str| text[..text.floor_char_boundary(SHOWN_BYTES_MAX)].to_owned();
+    let shown = pairs.map(|(one, other)| {
+        format!(
+            "--- found\n{}\n--- expected\n{}\n",
+            short(one),
+            short(other)
+        )
+    });
+    shown.collect()
 }
 
 #[derive(Default)]
@@ -455,8 +482,17 @@ async fn run(options: &Options) -> Result<String> {
             std::thread::sleep(moment);
             process.kill()
         });
-        let last = write_until_killed(&kills, &mut killed, &mut twin, &mut history, &mut counts, &mut rng);
-        let last = last.await.map_err(|error| format!("seed {seed}: {error}"))?;
+        let last = write_until_killed(
+            &kills,
+            &mut killed,
+            &mut twin,
+            &mut history,
+            &mut counts,
+            &mut rng,
+        );
+        let last = last
+            .await
+            .map_err(|error| format!("seed {seed}: {error}"))?;
         dead.await??;
         answered = Some(twin.state(&kills).await?);
         twin.call(&kills, &last).await;
@@ -553,7 +589,9 @@ fn hashes(switch: &mut Switch) -> Result<Vec<Given>> {
         let mut writer = Writer::default();
         writer.encoded(&context());
         writer.field(2, Type::Bytes).bytes(b"EntitiesIngress.wide");
-        let all = switch.thrift.call("standard:bm_register_read_all", &writer.into_bytes())?;
+        let all = switch
+            .thrift
+            .call("standard:bm_register_read_all", &writer.into_bytes())?;
         let Some(Given::List(cells)) = all else {
             return Err(format!("expected cells, found {all:?}").into());
         };

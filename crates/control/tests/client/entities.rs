@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use control::{
-    Atomicity, Batch, CellValue, Device, DigestSender, EntryChange, EntryKey, Note, Operation, Pipeline,
-    Places, Subscriber,
+    Atomicity, Batch, CellValue, Device, DigestSender, EntryChange, EntryKey, Note, Operation,
+    Pipeline, Places, Subscriber,
 };
 use dataplane::{
     ActionCall, CloneSession, ControlErrorKind, CounterValue, CrcParameters, GeneratorChange,
@@ -141,10 +141,7 @@ impl Rig {
             },
             Operation::SetCells(CellValue::Counter(count, COUNTED), 0..100),
             Operation::SetCells(CellValue::Meter(rate, Some(RATES)), 1..3),
-            Operation::SetValueSet(
-                program.value_set("set").unwrap(),
-                vec![kind(1), kind(2)],
-            ),
+            Operation::SetValueSet(program.value_set("set").unwrap(), vec![kind(1), kind(2)]),
             Operation::InsertDigest("seen_t".into(), noted(8)),
             Operation::InsertMulticastGroup(multicast(3), noted(6)),
             Operation::InsertCloneSession(session(1), noted(7)),

@@ -199,7 +199,11 @@ fn expect_refused_or_whole(bytes: &[u8], all: &[Operation], what: &str) -> bool 
     match StateFile::open(&path) {
         Ok((_, contents)) => {
             let found = contents.forwards.map(|it| it.operations);
-            assert_eq!(found.as_deref(), Some(all), "{what}: other than was written");
+            assert_eq!(
+                found.as_deref(),
+                Some(all),
+                "{what}: other than was written"
+            );
             true
         }
         Err(error) => {
@@ -231,7 +235,10 @@ fn a_file_of_which_bytes_are_others_is_refused_and_left_or_has_all() {
     for is_killed in [false, true] {
         let folder = tempfile::tempdir().expect("a folder");
         let (bytes, all) = bytes_of_a_file(&folder.path().join("state"), 200, is_killed);
-        let used = bytes.iter().rposition(|byte| *byte != 0).expect("not empty");
+        let used = bytes
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .expect("not empty");
         let mut rng = fastrand::Rng::with_seed(1);
         let (mut n_whole, mut n_refused) = (0, 0);
         for _ in 0..300 {

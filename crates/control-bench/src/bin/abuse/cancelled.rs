@@ -53,7 +53,9 @@ pub(crate) async fn sweep(shared: Arc<Shared>, mut rng: Rng) {
                     tokio::time::timeout(patience, call).await.is_ok()
                 }
                 2 => {
-                    let call = switch.drain(DrainRequest { device_id: DEVICE_ID });
+                    let call = switch.drain(DrainRequest {
+                        device_id: DEVICE_ID,
+                    });
                     tokio::time::timeout(patience, call).await.is_ok()
                 }
                 _ => {
@@ -61,7 +63,11 @@ pub(crate) async fn sweep(shared: Arc<Shared>, mut rng: Rng) {
                     tokio::time::timeout(patience, call).await.is_ok()
                 }
             };
-            shared.count(if is_in_time { "swept, answered" } else { "swept, given up" });
+            shared.count(if is_in_time {
+                "swept, answered"
+            } else {
+                "swept, given up"
+            });
         }
     }
 }

@@ -35,7 +35,11 @@ pub(crate) async fn open(shared: Arc<Shared>, n_connections: usize, mut rng: Rng
 
 async fn one(shared: Arc<Shared>, mut rng: Rng) {
     let is_thrift = rng.u8(..4) == 0;
-    let to: SocketAddr = if is_thrift { PLACE.thrift() } else { PLACE.grpc() };
+    let to: SocketAddr = if is_thrift {
+        PLACE.thrift()
+    } else {
+        PLACE.grpc()
+    };
     let Ok(mut stream) = TcpStream::connect(to).await else {
         shared.count("connections refused");
         return;
@@ -49,7 +53,10 @@ async fn one(shared: Arc<Shared>, mut rng: Rng) {
         0 => ("silent", Vec::new()),
         1 => ("slow", half),
         2 => ("half of a frame", half),
-        _ => ("noise", (0..rng.usize(1..500)).map(|_| rng.u8(..)).collect()),
+        _ => (
+            "noise",
+            (0..rng.usize(1..500)).map(|_| rng.u8(..)).collect(),
+        ),
     };
     // Whether the switch has closed it meanwhile does not matter.
     match what {

@@ -11,8 +11,8 @@ use p4runtime_proto::p4::config::v1::{P4Info, Preamble};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_data::Data;
 use p4runtime_proto::p4::v1::{
-    ActionProfileGroup, ActionProfileMember, CapabilitiesRequest, Entity,
-    ReadRequest, TableEntry, ValueSetEntry,
+    ActionProfileGroup, ActionProfileMember, CapabilitiesRequest, Entity, ReadRequest, TableEntry,
+    ValueSetEntry,
 };
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest};
@@ -52,7 +52,10 @@ pub(crate) async fn watch(shared: Arc<Shared>) -> String {
             }
         };
         if tokio::time::timeout(ANSWER_MAX, looked).await.is_err() {
-            shared.broken(format!("a good client had no answer for {} s", ANSWER_MAX.as_secs()));
+            shared.broken(format!(
+                "a good client had no answer for {} s",
+                ANSWER_MAX.as_secs()
+            ));
         }
         if frames.1.elapsed() > FRAMES_MAX {
             shared.broken(format!("no frame went in for {} s", FRAMES_MAX.as_secs()));
@@ -95,7 +98,11 @@ async fn look(
         tokens(shared, &mut client, watched).await?;
         strangers(shared, &mut client, untouched).await?;
         let mut switch = SwitchClient::new(channel.clone());
-        let counters = switch.get_counters(GetCountersRequest { device_id: DEVICE_ID }).await?;
+        let counters = switch
+            .get_counters(GetCountersRequest {
+                device_id: DEVICE_ID,
+            })
+            .await?;
         let received = counters.into_inner().packets.map_or(0, |it| it.received);
         if received > frames.0 {
             *frames = (received, Instant::now());
@@ -123,7 +130,9 @@ async fn tokens(
     };
     let values = found.iter().filter_map(|entity| match &entity.entity {
         Some(Kind::RegisterEntry(cell)) => match cell.data.as_ref()?.data.as_ref()? {
-            Data::Bitstring(value) => Some(value.iter().fold(0, |n, byte| n << 8 | u64::from(*byte))),
+            Data::Bitstring(value) => {
+                Some(value.iter().fold(0, |n, byte| n << 8 | u64::from(*byte)))
+            }
             _ => None,
         },
         _ => None,
@@ -133,7 +142,9 @@ async fn tokens(
         return Ok(());
     };
     if one != other {
-        shared.broken(format!("two cells that are written at once have {one:#x} and {other:#x}"));
+        shared.broken(format!(
+            "two cells that are written at once have {one:#x} and {other:#x}"
+        ));
     }
     if one != 0 {
         watched.n_tokens += 1;
@@ -146,7 +157,13 @@ async fn tokens(
 
 fn is_without(status: &Status) -> bool {
     use Code::{Aborted, FailedPrecondition, InvalidArgument, NotFound, OutOfRange, Unknown};
-    let without = [FailedPrecondition, NotFound, InvalidArgument, OutOfRange, Aborted];
+    let without = [
+        FailedPrecondition,
+        NotFound,
+        InvalidArgument,
+        OutOfRange,
+        Aborted,
+    ];
     without.contains(&status.code()) || status.code() == Unknown && !status.details().is_empty()
 }
 
@@ -182,7 +199,10 @@ async fn strangers(
     Ok(())
 }
 
-async fn found(client: &mut Client, entities: Vec<Entity>) -> std::result::Result<Vec<Entity>, Status> {
+async fn found(
+    client: &mut Client,
+    entities: Vec<Entity>,
+) -> std::result::Result<Vec<Entity>, Status> {
     let request = ReadRequest {
         device_id: DEVICE_ID,
         entities,
@@ -203,7 +223,11 @@ pub(crate) async fn drain() -> Result<()> {
     let mut client = controller::connect(place).await?;
     client.capabilities(CapabilitiesRequest::default()).await?;
     let mut switch = SwitchClient::new(raw::connect(place).await?);
-    let drained = switch.drain(DrainRequest { device_id: DEVICE_ID });
-    tokio::time::timeout(ANSWER_MAX, drained).await.map_err(|_| "a drain does not end")??;
+    let drained = switch.drain(DrainRequest {
+        device_id: DEVICE_ID,
+    });
+    tokio::time::timeout(ANSWER_MAX, drained)
+        .await
+        .map_err(|_| "a drain does not end")??;
     Ok(())
 }

@@ -51,9 +51,11 @@ const MEMORY_MORE_MAX: (f64, u64) = (1.25, 64 << 20);
 /// Abuses a switch's control plane while frames pass, in a network namespace of its own.
 #[derive(Debug, Parser)]
 #[command(name = "reprise-control-abuse", version)]
-#[command(after_help = "It ends with exit code 1 at the first thing that does not hold: a crash, a call of a good \
+#[command(
+    after_help = "It ends with exit code 1 at the first thing that does not hold: a crash, a call of a good \
 client that is not answered in time, a write by a controller that was not primary, an entry in a program's table that \
-was written for another's, memory or descriptors that grow, a frame that is not accounted for.")]
+was written for another's, memory or descriptors that grow, a frame that is not accounted for."
+)]
 struct Options {
     /// How long, in minutes
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -119,8 +121,14 @@ impl Shared {
 
 /// A generator of one's own.
 fn rng(seed: u64, of: &str, n: u64) -> Rng {
-    let of = of.bytes().fold(0, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-    Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(of).wrapping_add(n))
+    let of = of.bytes().fold(0, |sum: u64, byte| {
+        sum.wrapping_mul(31).wrapping_add(byte.into())
+    });
+    Rng::with_seed(
+        seed.wrapping_mul(1_000_003)
+            .wrapping_add(of)
+            .wrapping_add(n),
+    )
 }
 
 /// Memory over time.
@@ -146,7 +154,10 @@ impl Memory {
 }
 
 async fn run(options: &Options) -> Result<String> {
-    let time = options.seconds.map_or(Duration::from_secs(60 * options.minutes), Duration::from_secs);
+    let time = options.seconds.map_or(
+        Duration::from_secs(60 * options.minutes),
+        Duration::from_secs,
+    );
     let shared = Arc::new(Shared::new()?);
     let kind = Kind::Reprise {
         state: None,
@@ -154,7 +165,8 @@ async fn run(options: &Options) -> Result<String> {
     };
     let mut process = Process::start(&kind, PLACE)?;
     let abused = abuse(&shared, &mut process, options, time).await;
-    let (told, passed) = abused.map_err(|error| format!("{error}\nthe switch said: {}", process.said()))?;
+    let (told, passed) =
+        abused.map_err(|error| format!("{error}\nthe switch said: {}", process.said()))?;
     let totals = process.stop()?.ok_or("the switch printed no totals")?;
     let accounts = expect_accounted(&totals, &passed)?;
     Ok(format!("{told}\n{accounts}"))
@@ -180,14 +192,27 @@ async fn abuse(
         all.spawn(messages::send(Arc::clone(shared), rng(seed, "messages", n)));
     }
     for n in 0..N_THRIFT {
-        all.spawn(thrift_calls::send(Arc::clone(shared), rng(seed, "thrift", n)));
+        all.spawn(thrift_calls::send(
+            Arc::clone(shared),
+            rng(seed, "thrift", n),
+        ));
     }
     let stream = messages::keep_role(Arc::clone(shared));
     all.spawn(stream);
-    all.spawn(messages::oversize(Arc::clone(shared), rng(seed, "oversize", 0)));
-    all.spawn(cancelled::sweep(Arc::clone(shared), rng(seed, "cancelled", 0)));
+    all.spawn(messages::oversize(
+        Arc::clone(shared),
+        rng(seed, "oversize", 0),
+    ));
+    all.spawn(cancelled::sweep(
+        Arc::clone(shared),
+        rng(seed, "cancelled", 0),
+    ));
     let n_connections = options.connections;
-    all.spawn(connections::open(Arc::clone(shared), n_connections, rng(seed, "connections", 0)));
+    all.spawn(connections::open(
+        Arc::clone(shared),
+        n_connections,
+        rng(seed, "connections", 0),
+    ));
     let guard = tokio::spawn(guard::watch(Arc::clone(shared)));
     let memory = wait(shared, process, looked, time).await?;
     while let Some(ended) = all.join_next().await {
@@ -244,7 +269,9 @@ async fn forgotten(looked: Looked, n_descriptors: usize) -> Result<()> {
     while looked.n_descriptors() > at_most {
         if began.elapsed() > FORGET_MAX {
             let n_open = looked.n_descriptors();
-            return Err(format!("{n_open} descriptors are open, of {n_descriptors} at first").into());
+            return Err(
+                format!("{n_open} descriptors are open, of {n_descriptors} at first").into(),
+            );
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -263,7 +290,11 @@ fn expect_accounted(totals: &Value, passed: &control_bench::traffic::Passed) -> 
     );
     match came == went && came >= passed.n_sent {
         true => Ok(told),
-        false => Err(format!("{told}; drops {}; ports {}", totals["drops"], totals["ports"]).into()),
+        false => Err(format!(
+            "{told}; drops {}; ports {}",
+            totals["drops"], totals["ports"]
+        )
+        .into()),
     }
 }
 

@@ -52,12 +52,20 @@ struct RoleConfig {
 fn role(shared: &Shared) -> Role {
     let info = &shared.programs[0].p4info;
     let tables = info.tables.iter().filter_map(|it| it.preamble.as_ref());
-    let profiles = info.action_profiles.iter().filter_map(|it| it.preamble.as_ref());
+    let profiles = info
+        .action_profiles
+        .iter()
+        .filter_map(|it| it.preamble.as_ref());
     let meters = info.meters.iter().filter_map(|it| it.preamble.as_ref());
     let counters = info.counters.iter().filter_map(|it| it.preamble.as_ref());
     let sets = info.value_sets.iter().filter_map(|it| it.preamble.as_ref());
     let digests = info.digests.iter().filter_map(|it| it.preamble.as_ref());
-    let all = tables.chain(profiles).chain(meters).chain(counters).chain(sets).chain(digests);
+    let all = tables
+        .chain(profiles)
+        .chain(meters)
+        .chain(counters)
+        .chain(sets)
+        .chain(digests);
     let config = RoleConfig {
         shared_p4_ids: all.map(|it| it.id).collect(),
         receives_packet_ins: true,
@@ -92,8 +100,12 @@ pub(crate) async fn keep_role(shared: Arc<Shared>) {
         let kept = async {
             let channel = raw::connect(PLACE).await?;
             let (sender, requests) = tokio::sync::mpsc::channel(1);
-            sender.send(arbitration(Some(role(&shared)), Some(ROLE_ID))).await?;
-            let stream = raw::client(&channel).stream_channel(ReceiverStream::new(requests)).await;
+            sender
+                .send(arbitration(Some(role(&shared)), Some(ROLE_ID)))
+                .await?;
+            let stream = raw::client(&channel)
+                .stream_channel(ReceiverStream::new(requests))
+                .await;
             let mut answers = stream?.into_inner();
             while !shared.is_over() {
                 let answer = tokio::time::timeout(Duration::from_millis(100), answers.message());
@@ -130,7 +142,11 @@ pub(crate) async fn send(shared: Arc<Shared>, mut rng: Rng) {
 
 async fn one(shared: &Shared, channel: &Channel, rng: &mut Rng) {
     let rpc = rng.choice(Rpc::ALL).unwrap_or(Rpc::Write);
-    let n_messages = if rpc == Rpc::StreamChannel { rng.usize(1..6) } else { 1 };
+    let n_messages = if rpc == Rpc::StreamChannel {
+        rng.usize(1..6)
+    } else {
+        1
+    };
     let mut messages: Vec<Vec<u8>> = (0..n_messages).map(|_| message(shared, rpc, rng)).collect();
     for message in &mut messages {
         *message = match rng.u8(..8) {

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use control_bench::Result;
 use control_bench::controller::{Controller, DEVICE_ID, arbitration};
 use control_bench::grammar::bytes;
 use control_bench::program::Program;
-use control_bench::Result;
 use fastrand::Rng;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_data::Data;
@@ -54,7 +54,11 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Race {
     pub(crate) fn new(programs: &[Program]) -> Result<Self> {
         let register = |program: &Program| {
-            let mut all = program.p4info.registers.iter().filter_map(|it| it.preamble.as_ref());
+            let mut all = program
+                .p4info
+                .registers
+                .iter()
+                .filter_map(|it| it.preamble.as_ref());
             all.find(|it| it.alias == "slots").map(|it| it.id)
         };
         let mut ids = programs.iter().map(register);
@@ -97,7 +101,10 @@ impl Race {
     /// Those above an id, each with its stay.
     fn above(&self, id: Uint128) -> Vec<(u64, u64)> {
         let there = lock(&self.there);
-        there.range(id.low + 1..).map(|(id, stay)| (*id, *stay)).collect()
+        there
+            .range(id.low + 1..)
+            .map(|(id, stay)| (*id, *stay))
+            .collect()
     }
 
     /// Whether one of them was there all the time.
@@ -159,7 +166,9 @@ pub(crate) async fn set_first_pipeline(shared: &Shared) -> Result<()> {
         low: 1,
     };
     let mut controller = Controller::start(PLACE, id).await?;
-    Ok(controller.set_pipeline(Action::VerifyAndCommit, &shared.programs[0]).await?)
+    Ok(controller
+        .set_pipeline(Action::VerifyAndCommit, &shared.programs[0])
+        .await?)
 }
 
 /// Races until the end.

@@ -84,12 +84,16 @@ fn one(rng: &mut Rng) -> Vec<u8> {
         }
         4 => {
             writer.field(1, Type::I32).i32(0);
-            writer.field(2, Type::I16).encoded(&rng.i16(..).to_be_bytes());
+            writer
+                .field(2, Type::I16)
+                .encoded(&rng.i16(..).to_be_bytes());
             "simple_pre_lag:bm_mc_mgrp_create"
         }
         5 => {
             writer.field(1, Type::I32).i32(0);
-            writer.field(2, Type::I16).encoded(&rng.i16(..).to_be_bytes());
+            writer
+                .field(2, Type::I16)
+                .encoded(&rng.i16(..).to_be_bytes());
             writer.field(3, Type::Bytes).bytes(b"0110");
             writer.field(4, Type::Bytes).bytes(b"");
             "simple_pre_lag:bm_mc_node_create"
