@@ -48,16 +48,14 @@ macro_rules! from_redb {
 
 from_redb! { TransactionError TableError StorageError CommitError DatabaseError }
 
-/// Why a state file is not used. It is left as it is.
+/// Why a state file is not used. It is left as it is, but for what redb repairs of one whose switch was killed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Two switches would write over each other.
     #[error("another switch uses it: give each its own")]
     InUse,
     /// It is something else, or was damaged.
-    #[error(
-        "expected a state file of reprise-switch, found {0}; it is left as it is: name another, or move it away"
-    )]
+    #[error("expected a state file of reprise-switch, found {0}: name another, or move it away")]
     Foreign(String),
     /// Another version has written it.
     #[error(

@@ -219,7 +219,11 @@ impl Rig {
         state.push(format!("{:?}", (groups, sessions)));
         let notes = self.pipeline.notes();
         let of_table = (notes.entry(&key(direct)), notes.default_action(direct));
-        let others = (notes.group(2), notes.session(3), notes.digest("seen_t"));
+        let others = (
+            notes.group(2),
+            notes.session(3),
+            self.pipeline.digest("seen_t"),
+        );
         state.push(format!("{:?}", (of_table, others)));
         state
     }
@@ -432,8 +436,8 @@ async fn a_batch_that_is_whole_is_taken_back_in_every_entity_or_done_in_every_on
         }
         let before = rig.state().await;
         for operation in irreversible() {
-            let mut operations = rig.inserts();
-            operations.push(operation);
+            let session = Operation::InsertCloneSession(session(1), Note::default());
+            let operations = vec![session, operation];
             let refused = rig.come_to(atomicity, operations).await;
             assert_eq!(refused.last(), Some(&Some(ControlErrorKind::Unimplemented)));
             assert_eq!(rig.state().await, before);
