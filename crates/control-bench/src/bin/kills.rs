@@ -289,10 +289,19 @@ impl Kills {
         }
     }
 
-    /// Any call.
-    fn any(&self, rng: &mut Rng) -> Call {
+    /// Any call; writes are mostly for the program that was set last.
+    fn any(&self, rng: &mut Rng, history: &[Call]) -> Call {
         match rng.u8(..20) {
-            0..=12 => self.write(rng),
+            0..=12 => {
+                let mut calls = history.iter().rev();
+                let last = calls.find_map(|call| match call {
+                    Call::Pipeline(action, program) if *action != Action::Verify => Some(*program),
+                    _ => None,
+                });
+                let any = rng.usize(..PROGRAMS.len());
+                let program = last.filter(|_| rng.u8(..8) > 0).unwrap_or(any);
+                self.write(rng, program)
+            }
             13 | 14 => {
                 let action = rng.choice([
                     Action::Verify,
@@ -312,9 +321,9 @@ impl Kills {
         }
     }
 
-    fn write(&self, rng: &mut Rng) -> Call {
-        let grammar = &self.grammars[rng.usize(..self.grammars.len())];
-        let updates = (0..rng.usize(1..10)).map(|_| grammar.update(rng)).collect();
+    fn write(&self, rng: &mut Rng, program: usize) -> Call {
+        let grammar = &self.grammars[program];
+        let updates = (0..rng.usize(1..5)).map(|_| grammar.update(rng)).collect();
         let atomicity = rng.choice([
             Atomicity::ContinueOnError,
             Atomicity::RollbackOnError,
@@ -522,7 +531,7 @@ async fn write_until_killed(
     rng: &mut Rng,
 ) -> Result<Call> {
     loop {
-        let call = kills.any(rng);
+        let call = kills.any(rng, history);
         let outcome = killed.call(kills, &call).await;
         if outcome == Outcome::Gone {
             return Ok(call);
