@@ -16,10 +16,11 @@ use control_bench::process::{Kind, Place, Process};
 use control_bench::program::Program;
 use control_bench::{Result, namespace, process, thrift};
 use fastrand::Rng;
+use p4runtime_proto::p4::v1::entity::Entity::ExternEntry as Extern;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
-    Entity, GetForwardingPipelineConfigRequest, ReadRequest, Uint128, WriteRequest,
+    Entity, ExternEntry, GetForwardingPipelineConfigRequest, ReadRequest, Uint128, WriteRequest,
 };
 use serde_json::Value;
 use thrift_server::wire::Type;
@@ -39,6 +40,8 @@ const PROGRAMS: [&str; 2] = [
 ];
 /// Of a part of a state that differs.
 const SHOWN_BYTES_MAX: usize = 8_000;
+/// The type of packet generators.
+const GENERATORS: u32 = 0x81;
 /// Clone sessions that calls are about.
 const SESSIONS: std::ops::RangeInclusive<i32> = 1..=5;
 
@@ -133,6 +136,14 @@ impl Switch {
 
     async fn state(&mut self, kills: &Kills) -> Result<State> {
         let mut state = vec![config(&mut self.controller.client).await];
+        // They cannot be read while a saved pipeline waits, which otherwise may look like the one that forwards.
+        let generators = Entity {
+            entity: Some(Extern(ExternEntry {
+                extern_type_id: GENERATORS,
+                ..Default::default()
+            })),
+        };
+        state.push(read(&mut self.controller.client, generators).await);
         for grammar in &kills.grammars {
             for wanted in grammar.wanted() {
                 state.push(read(&mut self.controller.client, wanted).await);
