@@ -461,7 +461,6 @@ fn group(rng: &mut Rng) -> MulticastGroupEntry {
         multicast_group_id: small_id(rng),
         replicas: replicas(rng),
         metadata: Vec::from_iter((0..rng.usize(..3)).map(|_| rng.u8(1..))),
-        ..Default::default()
     }
 }
 
@@ -471,7 +470,6 @@ fn session(rng: &mut Rng) -> CloneSessionEntry {
         replicas: replicas(rng),
         class_of_service: 0,
         packet_length_bytes: rng.i32(0..3) * 64,
-        ..Default::default()
     }
 }
 

@@ -447,6 +447,16 @@ fn difference(one: &State, other: &State) -> String {
     shown.collect()
 }
 
+/// What is told of a state that is neither of the two that it may be.
+fn unlike(seed: u64, found: &State, answered: &State, open: Option<&(State, Call)>) -> String {
+    let call = open.map(|(_, call)| call);
+    let with_it = open.map_or(String::new(), |(state, _)| difference(found, state));
+    let without = difference(found, answered);
+    format!(
+        "seed {seed}: the state is neither the last answered nor with {call:?}\n{without}\n=== with it\n{with_it}"
+    )
+}
+
 #[derive(Default)]
 struct Counts {
     n_calls: u64,
@@ -483,13 +493,7 @@ async fn run(options: &Options) -> Result<String> {
                 twin = kills.twin(&history).await?;
             }
             (Some(state), open) => {
-                let open_call = open.as_ref().map(|(_, call)| call);
-                return Err(format!(
-                    "seed {seed}: the state is neither the last answered nor with {open_call:?}\n{}\n=== with it\n{}",
-                    difference(&found, state),
-                    open.as_ref().map_or(String::new(), |(open, _)| difference(&found, open))
-                )
-                .into());
+                return Err(unlike(seed, &found, state, open.as_ref()).into());
             }
         }
         if round == options.kills {

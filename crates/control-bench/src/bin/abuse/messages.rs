@@ -109,10 +109,9 @@ pub(crate) async fn keep_role(shared: Arc<Shared>) {
             let mut answers = stream?.into_inner();
             while !shared.is_over() {
                 let answer = tokio::time::timeout(Duration::from_millis(100), answers.message());
-                match answer.await {
-                    Ok(answer) => drop(answer?.ok_or("the stream has ended")?),
-                    // Nothing is told: it looks whether the time is over.
-                    Err(_) => {}
+                // Where nothing is told it looks whether the time is over.
+                if let Ok(answer) = answer.await {
+                    answer?.ok_or("the stream has ended")?;
                 }
             }
             control_bench::Result::Ok(())
