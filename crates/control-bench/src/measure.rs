@@ -128,7 +128,7 @@ fn restart(kind: &Kind, figures: &mut Figures) -> Result<()> {
     figures.add("restart_s", began.elapsed().as_secs_f64());
     let expected = figures.of("entries_in_the_end");
     match found {
-        Some(Given::I32(n)) if f64::from(n) == expected => process.stop().map(drop),
+        Some(Given::I64(n)) if n as f64 == expected => process.stop().map(drop),
         found => {
             Err(format!("expected {expected} entries after a restart, found {found:?}").into())
         }
