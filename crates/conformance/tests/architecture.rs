@@ -115,6 +115,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "control-bench",
+        &[
+            "p4-compiler",
+            "p4runtime-proto",
+            "packet-io",
+            "reprise-switch",
+            "thrift-server",
+        ],
+    ),
+    (
         "pipeline-bench",
         &["conference", "conformance", "dataplane", "dataplane-jit"],
     ),

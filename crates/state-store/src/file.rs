@@ -48,16 +48,14 @@ macro_rules! from_redb {
 
 from_redb! { TransactionError TableError StorageError CommitError DatabaseError }
 
-/// Why a state file is not used. It is left as it is.
+/// Why a state file is not used. It is left as it is, but for what redb repairs of one whose switch was killed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Two switches would write over each other.
     #[error("another switch uses it: give each its own")]
     InUse,
     /// It is something else, or was damaged.
-    #[error(
-        "expected a state file of reprise-switch, found {0}; it is left as it is: name another, or move it away"
-    )]
+    #[error("expected a state file of reprise-switch, found {0}: name another, or move it away")]
     Foreign(String),
     /// Another version has written it.
     #[error(
@@ -93,7 +91,7 @@ impl StateFile {
         if !path.try_exists()? {
             make(path)?;
         }
-        let database = open_there(path)?;
+        let database = open_whole(path)?;
         expect_format(&database)?;
         let contents =
             contents::read(&database).map_err(|error| OpenError::Foreign(error.to_string()))?;
@@ -175,8 +173,20 @@ fn begin(database: &Database) -> Result<()> {
     Ok(transaction.commit()?)
 }
 
+/// Opens a file of this process.
 fn open_there(path: &Path) -> std::result::Result<Database, OpenError> {
-    Database::open(path).map_err(|error| match error {
+    Database::open(path).map_err(not_opened)
+}
+
+/// Opens a file that anybody may have changed: every page's checksum is looked at.
+fn open_whole(path: &Path) -> std::result::Result<Database, OpenError> {
+    let mut builder = Database::builder();
+    builder.set_check_integrity_on_open(true);
+    builder.open(path).map_err(not_opened)
+}
+
+fn not_opened(error: DatabaseError) -> OpenError {
+    match error {
         DatabaseError::DatabaseAlreadyOpen => OpenError::InUse,
         DatabaseError::Storage(redb::StorageError::Io(error))
             if !matches!(
@@ -187,7 +197,7 @@ fn open_there(path: &Path) -> std::result::Result<Database, OpenError> {
             OpenError::System(error)
         }
         other => OpenError::Foreign(format!("something else ({other})")),
-    })
+    }
 }
 
 fn expect_format(database: &Database) -> std::result::Result<(), OpenError> {

@@ -488,6 +488,60 @@ async fn two_switches_do_not_share_a_file() {
 }
 
 #[test]
+fn a_file_that_cannot_be_made_or_opened_is_told_with_its_name() {
+    let folder = TemporaryFolder::new("nowhere");
+    let missing = folder.path("missing/state");
+    let a_folder = folder.path("a-folder");
+    fs::create_dir(&a_folder).expect("a folder");
+    // Nobody may make files there, not even root.
+    let read_only = Path::new("/proc/state").to_owned();
+    for path in [missing, a_folder.clone(), read_only] {
+        let path = path.display().to_string();
+        let said = error(1, &["--grpc", "127.0.0.1:0", "--state", &path]);
+        assert!(said.contains(&path), "{said}");
+    }
+    assert_eq!(fs::read_dir(&a_folder).expect("a folder").count(), 0);
+}
+
+/// As when a disk gives back something else than was written.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_file_is_refused_and_left() {
+    let folder = TemporaryFolder::new("damaged");
+    let path = folder.path("state");
+    let state = path.display().to_string();
+    let program = program("kept.p4").display().to_string();
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let switch = Running::start(&arguments);
+    let mut controller = Controller::of(&switch).await;
+    let mut random = Random(5);
+    let mut there = State::new();
+    for _ in 0..20 {
+        let (updates, after) = batch(&mut random, controller.ids, &there);
+        controller.write(updates).await.expect("written");
+        there = after;
+    }
+    drop(controller);
+    switch.stop("-TERM");
+    let whole = fs::read(&path).expect("there");
+    let mut damaged = whole.clone();
+    let used = whole.iter().rposition(|byte| *byte != 0).expect("bytes");
+    // All behind the file's own head: some pages are not used.
+    damaged[4_096..=used]
+        .iter_mut()
+        .for_each(|byte| *byte ^= 0x55);
+    for bytes in [&damaged[..], &whole[..whole.len() / 2]] {
+        fs::write(&path, bytes).expect("written");
+        let said = error(1, &arguments);
+        let expected = ["expected a state file of reprise-switch", &state];
+        assert!(expected.iter().all(|it| said.contains(it)), "{said}");
+        assert!(fs::read(&path).expect("there") == bytes, "it was changed");
+    }
+    fs::write(&path, &whole).expect("written");
+    let switch = Running::start(&arguments);
+    assert_eq!(Controller::of(&switch).await.state().await, there);
+}
+
+#[test]
 fn a_foreign_file_is_refused_and_left() {
     let folder = TemporaryFolder::new("foreign");
     let path = folder.path("state");

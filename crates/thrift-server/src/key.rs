@@ -4,7 +4,7 @@ use dataplane::{KeyField, MatchField, MatchKind, TableInfo};
 
 use crate::call::{Args, Refusal};
 use crate::exception::{Exception, TableCode};
-use crate::values::{and, cut, n_bytes, prefix_mask};
+use crate::values::{and, canonical, cut, n_bytes, prefix_mask};
 use crate::wire::Type;
 use crate::wire::write::Writer;
 
@@ -29,8 +29,28 @@ pub(crate) fn key(info: &TableInfo, params: &[Args<'_>]) -> Result<Vec<MatchFiel
     }
     let fields = info.key.iter().zip(params);
     fields
-        .map(|(field, param)| match_field(field, *param))
+        .map(|(field, param)| Ok(shortest(match_field(field, *param)?)))
         .collect()
+}
+
+/// As P4Runtime and the data plane have keys: notes and stores know an entry by its bytes, whoever writes it.
+fn shortest(field: MatchField) -> MatchField {
+    match field {
+        MatchField::Exact(value) => MatchField::Exact(canonical(value)),
+        MatchField::Lpm { value, prefix_len } => MatchField::Lpm {
+            value: canonical(value),
+            prefix_len,
+        },
+        MatchField::Ternary { value, mask } => MatchField::Ternary {
+            value: canonical(value),
+            mask: canonical(mask),
+        },
+        MatchField::Range { low, high } => MatchField::Range {
+            low: canonical(low),
+            high: canonical(high),
+        },
+        MatchField::Optional(value) => MatchField::Optional(value.map(canonical)),
+    }
 }
 
 fn match_field(field: &KeyField, param: Args<'_>) -> Result<MatchField, Refusal> {

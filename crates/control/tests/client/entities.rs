@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use control::{
-    Batch, CellValue, Device, DigestSender, EntryChange, EntryKey, Note, Operation, Pipeline,
-    Places, Subscriber,
+    Atomicity, Batch, CellValue, Device, DigestSender, EntryChange, EntryKey, Note, Operation,
+    Pipeline, Places, Subscriber,
 };
 use dataplane::{
     ActionCall, CloneSession, ControlErrorKind, CounterValue, CrcParameters, GeneratorChange,
     GeneratorConfig, MatchField, MeterConfig, MulticastGroup, Pace, PortId, ProfileGroup,
-    ProfileMember, SwitchConfig, TableAction, TableEntry,
+    ProfileMember, SwitchConfig, TableAction, TableEntry, TableId,
 };
 use serde_json::json;
 
@@ -24,6 +24,11 @@ const RATES: MeterConfig = MeterConfig {
     peak_rate: 2_000,
     peak_burst: 2,
     excess_burst: 0,
+};
+
+const COUNTED: CounterValue = CounterValue {
+    packets: 4,
+    bytes: 5,
 };
 
 /// Tables `direct`, with meter, counter and idle timeouts, and `chosen`, with the action profile `p`; arrays
@@ -94,14 +99,155 @@ impl Rig {
         }
     }
 
-    async fn kinds(&self, operations: Vec<Operation>) -> Vec<Option<ControlErrorKind>> {
-        let batch = Batch::new(operations);
+    fn entry(&self) -> TableEntry {
+        let mut entry = TableEntry::new(kind(1), 0, self.call(5));
+        entry.meter = Some(RATES);
+        entry.idle_timeout_ns = 1_000_000;
+        entry
+    }
+
+    fn member(&self, id: u32, left: u8) -> ProfileMember {
+        let action = self.call(left);
+        ProfileMember { id, action }
+    }
+
+    /// Every entity that belongs to a pipeline.
+    fn inserts(&self) -> Vec<Operation> {
+        let program = self.pipeline.program();
+        let table = |name| program.table(name).unwrap();
+        let profile = program.action_profile("p").unwrap();
+        let (rate, count) = (
+            program.meter("rate").unwrap(),
+            program.counter("count").unwrap(),
+        );
+        vec![
+            Operation::InsertMember(profile, self.member(1, 7)),
+            Operation::InsertMember(profile, self.member(2, 8)),
+            Operation::InsertProfileGroup(profile, group(&[(1, 1)])),
+            Operation::InsertEntry {
+                table: table("chosen"),
+                entry: TableEntry::new(kind(1), 0, TableAction::Group(9)),
+                note: Note::default(),
+            },
+            Operation::InsertEntry {
+                table: table("direct"),
+                entry: self.entry(),
+                note: noted(4),
+            },
+            Operation::SetDefaultAction {
+                table: table("direct"),
+                action: Some(self.call(0xff).into()),
+                note: noted(5),
+            },
+            Operation::SetCells(CellValue::Counter(count, COUNTED), 0..100),
+            Operation::SetCells(CellValue::Meter(rate, Some(RATES)), 1..3),
+            Operation::SetValueSet(program.value_set("set").unwrap(), vec![kind(1), kind(2)]),
+            Operation::InsertDigest("seen_t".into(), noted(8)),
+            Operation::InsertMulticastGroup(multicast(3), noted(6)),
+            Operation::InsertCloneSession(session(1), noted(7)),
+        ]
+    }
+
+    fn changes(&self) -> Vec<Operation> {
+        let program = self.pipeline.program();
+        let profile = program.action_profile("p").unwrap();
+        let no_rates = EntryChange {
+            meter: Some(None),
+            ..EntryChange::default()
+        };
+        let rate = program.meter("rate").unwrap();
+        vec![
+            Operation::ModifyEntry(key(program.table("direct").unwrap()), no_rates),
+            Operation::ModifyMember(profile, self.member(1, 9)),
+            Operation::ModifyProfileGroup(profile, group(&[(2, 1)])),
+            Operation::ModifyDigest("seen_t".into(), noted(9)),
+            Operation::ModifyMulticastGroup(multicast(1), Note::default()),
+            Operation::ModifyCloneSession(session(2), Note::default()),
+            Operation::SetValueSet(program.value_set("set").unwrap(), Vec::new()),
+            Operation::SetCells(CellValue::Meter(rate, None), 0..4),
+        ]
+    }
+
+    fn deletes(&self) -> Vec<Operation> {
+        let program = self.pipeline.program();
+        let profile = program.action_profile("p").unwrap();
+        let direct = program.table("direct").unwrap();
+        vec![
+            Operation::DeleteEntry(key(program.table("chosen").unwrap())),
+            Operation::DeleteEntry(key(direct)),
+            Operation::SetDefaultAction {
+                table: direct,
+                action: None,
+                note: noted(1),
+            },
+            Operation::DeleteProfileGroup(profile, 9),
+            Operation::DeleteMember(profile, 1),
+            Operation::DeleteDigest("seen_t".into()),
+            Operation::DeleteMulticastGroup(2),
+            Operation::DeleteCloneSession(3),
+        ]
+    }
+
+    /// All that was written, as it is read, with the notes.
+    async fn state(&self) -> Vec<String> {
+        let program = self.pipeline.program();
+        let table = |name| program.table(name).unwrap();
+        let (direct, chosen) = (table("direct"), table("chosen"));
+        let profile = program.action_profile("p").unwrap();
+        let set = program.value_set("set").unwrap();
+        let reading = self.device.reading().await.unwrap();
+        let mut state = Vec::new();
+        for table in [direct, chosen] {
+            let entries = reading.entries(table, &mut Places::ALL.clone()).await;
+            state.push(format!("{:?}", entries.unwrap()));
+        }
+        let of_switch = reading.of_first(move |switch| {
+            let actions = [direct, chosen].map(|table| switch.default_action(table));
+            let profile = (switch.members(profile), switch.groups(profile));
+            format!("{:?}", (actions, profile, switch.value_set(set)))
+        });
+        state.push(of_switch.await.unwrap());
+        let (meter, counter) = (
+            program.meter("rate").unwrap(),
+            program.counter("count").unwrap(),
+        );
+        let meters = reading.meter_cells(meter, &mut (0..4)).await.unwrap();
+        let counters = reading.counter_cells(counter, &mut (0..100)).await.unwrap();
+        state.push(format!("{:?}", (meters, counters)));
+        let groups = reading.multicast_groups(0).await.unwrap();
+        let sessions = reading.clone_sessions(0).await.unwrap();
+        state.push(format!("{:?}", (groups, sessions)));
+        let notes = self.pipeline.notes();
+        let of_table = (notes.entry(&key(direct)), notes.default_action(direct));
+        let others = (
+            notes.group(2),
+            notes.session(3),
+            self.pipeline.digest("seen_t"),
+        );
+        state.push(format!("{:?}", (of_table, others)));
+        state
+    }
+
+    /// What each operation of a batch came to.
+    async fn come_to(
+        &self,
+        atomicity: Atomicity,
+        operations: Vec<Operation>,
+    ) -> Vec<Option<ControlErrorKind>> {
+        let batch = Batch {
+            operations,
+            atomicity,
+        };
         let results = self.device.write(Arc::clone(&self.pipeline), batch);
         let results = patiently(results).await.unwrap();
         let kinds = results.into_iter();
         kinds
             .map(|result| result.err().map(|error| error.kind))
             .collect()
+    }
+
+    async fn kinds(&self, operations: Vec<Operation>) -> Vec<Option<ControlErrorKind>> {
+        self.come_to(Atomicity::ContinueOnError, operations).await
     }
 
     async fn write(&self, operations: Vec<Operation>) {
@@ -114,6 +260,32 @@ fn kind(kind: u8) -> Vec<MatchField> {
     vec![MatchField::Exact(vec![kind])]
 }
 
+fn key(table: TableId) -> EntryKey {
+    EntryKey {
+        table,
+        key: kind(1),
+        priority: 0,
+    }
+}
+
+fn group(members: &[(u32, u32)]) -> ProfileGroup {
+    ProfileGroup {
+        id: 9,
+        max_size: 0,
+        members: members.to_vec(),
+        counts_members: false,
+        watched: Vec::new(),
+    }
+}
+
+fn multicast(n: u16) -> MulticastGroup {
+    MulticastGroup {
+        id: 2,
+        replicas: replicas(n),
+        backups: Vec::new(),
+    }
+}
+
 fn config() -> GeneratorConfig {
     GeneratorConfig {
         name: "load".into(),
@@ -122,6 +294,23 @@ fn config() -> GeneratorConfig {
         pace: Pace::per_second(1_000),
         count: None,
     }
+}
+
+/// What no batch can have that is whole.
+fn irreversible() -> [Operation; 2] {
+    let crc = CrcParameters {
+        polynomial: 0x1021,
+        initial: 0,
+        xor_out: 0,
+        reflect_in: false,
+        reflect_out: false,
+    };
+    let generator = Operation::InsertGenerator {
+        id: 1,
+        config: config(),
+        runs: false,
+    };
+    [Operation::SetCrcParameters("calc".into(), crc), generator]
 }
 
 fn session(n_replicas: u16) -> CloneSession {
@@ -154,69 +343,11 @@ async fn every_entity_is_written_read_changed_and_deleted() {
         program.counter("count").unwrap(),
     );
     let set = program.value_set("set").unwrap();
-    let member = |id, left| ProfileMember {
-        id,
-        action: rig.call(left),
-    };
-    let group = |members: &[(u32, u32)]| ProfileGroup {
-        id: 9,
-        max_size: 0,
-        members: members.to_vec(),
-        counts_members: false,
-        watched: Vec::new(),
-    };
-    let multicast = |n| MulticastGroup {
-        id: 2,
-        replicas: replicas(n),
-        backups: Vec::new(),
-    };
-    let mut entry = TableEntry::new(kind(1), 0, rig.call(5));
-    entry.meter = Some(RATES);
-    entry.idle_timeout_ns = 1_000_000;
+    let entry = rig.entry();
     let by_group = TableEntry::new(kind(1), 0, TableAction::Group(9));
-    let crc = CrcParameters {
-        polynomial: 0x1021,
-        initial: 0,
-        xor_out: 0,
-        reflect_in: false,
-        reflect_out: false,
-    };
-    let of_cells = CounterValue {
-        packets: 4,
-        bytes: 5,
-    };
-    rig.write(vec![
-        Operation::InsertMember(profile, member(1, 7)),
-        Operation::InsertMember(profile, member(2, 8)),
-        Operation::InsertProfileGroup(profile, group(&[(1, 1)])),
-        Operation::InsertEntry {
-            table: chosen,
-            entry: by_group.clone(),
-            note: Note::default(),
-        },
-        Operation::InsertEntry {
-            table: direct,
-            entry: entry.clone(),
-            note: noted(4),
-        },
-        Operation::SetDefaultAction {
-            table: direct,
-            action: Some(rig.call(0xff).into()),
-            note: noted(5),
-        },
-        Operation::SetCells(CellValue::Counter(count, of_cells), 0..100),
-        Operation::SetCells(CellValue::Meter(rate, Some(RATES)), 1..3),
-        Operation::SetValueSet(set, vec![kind(1), kind(2)]),
-        Operation::SetCrcParameters("calc".into(), crc),
-        Operation::InsertMulticastGroup(multicast(3), noted(6)),
-        Operation::InsertCloneSession(session(1), noted(7)),
-        Operation::InsertGenerator {
-            id: 1,
-            config: config(),
-            runs: false,
-        },
-    ])
-    .await;
+    let member = |id, left| rig.member(id, left);
+    rig.write(rig.inserts()).await;
+    rig.write(irreversible().into()).await;
 
     let reading = rig.device.reading().await.unwrap();
     let mut places = Places::Key(kind(1));
@@ -245,7 +376,7 @@ async fn every_entity_is_written_read_changed_and_deleted() {
     assert_eq!(values, [kind(1), kind(2)]);
     let mut cells = 0..100;
     let counted = reading.counter_cells(count, &mut cells).await.unwrap();
-    assert_eq!(counted.unwrap(), [of_cells; 100]);
+    assert_eq!(counted.unwrap(), [COUNTED; 100]);
     assert_eq!(reading.multicast_groups(0).await.unwrap(), [multicast(3)]);
     assert_eq!(reading.multicast_groups(3).await.unwrap(), []);
     assert_eq!(reading.clone_sessions(0).await.unwrap(), [session(1)]);
@@ -254,13 +385,8 @@ async fn every_entity_is_written_read_changed_and_deleted() {
     drop(reading);
     {
         let notes = rig.pipeline.notes();
-        let key = EntryKey {
-            table: direct,
-            key: kind(1),
-            priority: 0,
-        };
         let noted = [
-            notes.entry(&key),
+            notes.entry(&key(direct)),
             notes.default_action(direct),
             notes.group(2),
             notes.session(3),
@@ -268,25 +394,11 @@ async fn every_entity_is_written_read_changed_and_deleted() {
         assert_eq!(noted.map(|note| note.number), [4, 5, 6, 7]);
     }
 
-    let key = |table| EntryKey {
-        table,
-        key: kind(1),
-        priority: 0,
-    };
-    let green = EntryChange {
-        meter: Some(None),
-        ..EntryChange::default()
-    };
-    rig.write(vec![
-        Operation::ModifyEntry(key(direct), green),
-        Operation::ModifyMember(profile, member(1, 9)),
-        Operation::ModifyProfileGroup(profile, group(&[(2, 1)])),
-        Operation::ModifyMulticastGroup(multicast(1), Note::default()),
-        Operation::ModifyCloneSession(session(2), Note::default()),
-        Operation::ModifyGenerator(1, GeneratorChange::default()),
-        Operation::SetValueSet(set, Vec::new()),
-        Operation::SetCells(CellValue::Meter(rate, None), 0..4),
-    ])
+    rig.write(rig.changes()).await;
+    rig.write(vec![Operation::ModifyGenerator(
+        1,
+        GeneratorChange::default(),
+    )])
     .await;
     let reading = rig.device.reading().await.unwrap();
     let mut places = Places::ALL;
@@ -294,24 +406,43 @@ async fn every_entity_is_written_read_changed_and_deleted() {
     assert_eq!((read[0].meter, read[0].idle_timeout_ns), (None, 1_000_000));
     assert_eq!(reading.multicast_groups(2).await.unwrap(), [multicast(1)]);
     drop(reading);
-    rig.write(vec![
-        Operation::DeleteEntry(key(chosen)),
-        Operation::DeleteEntry(key(direct)),
-        Operation::SetDefaultAction {
-            table: direct,
-            action: None,
-            note: noted(1),
-        },
-        Operation::DeleteProfileGroup(profile, 9),
-        Operation::DeleteMember(profile, 1),
-        Operation::DeleteMulticastGroup(2),
-        Operation::DeleteCloneSession(3),
-        Operation::DeleteGenerator(1),
-    ])
-    .await;
+    rig.write(rig.deletes()).await;
+    rig.write(vec![Operation::DeleteGenerator(1)]).await;
     let notes = rig.pipeline.notes();
     assert_eq!(notes.entry(&key(direct)), Note::default());
     assert_eq!(notes.default_action(direct), Note::default());
+}
+
+#[tokio::test]
+async fn a_batch_that_is_whole_is_taken_back_in_every_entity_or_done_in_every_one() {
+    for atomicity in [Atomicity::Whole, Atomicity::WholeForPackets] {
+        let rig = Rig::start().await;
+        let refused = Operation::DeleteMulticastGroup(99);
+        for operations in [rig.inserts(), rig.changes(), rig.deletes()] {
+            let before = rig.state().await;
+            let n_operations = operations.len();
+            // In its middle and at its end.
+            for place in [n_operations / 2, n_operations] {
+                let mut with_one = operations.clone();
+                with_one.insert(place, refused.clone());
+                let mut expected = vec![Some(ControlErrorKind::Aborted); n_operations + 1];
+                expected[place] = Some(ControlErrorKind::NotFound);
+                assert_eq!(rig.come_to(atomicity, with_one).await, expected);
+                assert_eq!(rig.state().await, before, "{atomicity:?}");
+            }
+            let done = rig.come_to(atomicity, operations.clone()).await;
+            assert_eq!(done, vec![None; n_operations], "{atomicity:?}");
+            assert_ne!(rig.state().await, before);
+        }
+        let before = rig.state().await;
+        for operation in irreversible() {
+            let session = Operation::InsertCloneSession(session(1), Note::default());
+            let operations = vec![session, operation];
+            let refused = rig.come_to(atomicity, operations).await;
+            assert_eq!(refused.last(), Some(&Some(ControlErrorKind::Unimplemented)));
+            assert_eq!(rig.state().await, before);
+        }
+    }
 }
 
 #[tokio::test]

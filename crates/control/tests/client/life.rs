@@ -130,6 +130,87 @@ async fn a_wrong_update_leaves_what_the_atomicity_says() {
 }
 
 #[tokio::test]
+async fn a_batch_that_is_whole_is_done_in_one_piece_of_every_worker_or_not_at_all() {
+    for atomicity in [Atomicity::Whole, Atomicity::WholeForPackets] {
+        let harness = Harness::with(SwitchConfig::default(), 2).await;
+        let whole = |operations| {
+            let batch = Batch {
+                operations,
+                atomicity,
+            };
+            let (device, pipeline) = (&harness.device, Arc::clone(&harness.pipeline));
+            async move { patiently(device.write(pipeline, batch)).await }
+        };
+        let mut operations: Vec<Operation> = (1..=50).map(|n| harness.insert(n, 2)).collect();
+        operations.extend((0..150).map(|cell| harness.slot(cell, 7)));
+        let before = harness.switch.n_pieces();
+        assert_eq!(whole(operations).await, Ok(vec![Ok(()); 200]));
+        assert_eq!(harness.switch.n_pieces() - before, 1, "{atomicity:?}");
+        assert_eq!(harness.addresses().await, Vec::from_iter(1..=50));
+
+        // One of them is there already.
+        let mut operations: Vec<Operation> = (1..=20).map(|n| harness.delete(n)).collect();
+        operations.push(harness.insert(30, 3));
+        operations.push(harness.insert(51, 3));
+        let entries = harness.entries().await;
+        let results = whole(operations).await.unwrap();
+        let kinds = results.iter().map(|result| result.as_ref().err());
+        let kinds: Vec<_> = kinds.map(|error| error.map(|it| it.kind)).collect();
+        let mut expected = vec![Some(ControlErrorKind::Aborted); 22];
+        expected[20] = Some(ControlErrorKind::AlreadyExists);
+        assert_eq!(kinds, expected, "{atomicity:?}");
+        let aborted = results[21].as_ref().unwrap_err();
+        assert!(aborted.message.contains("update 21"), "{aborted:?}");
+        assert_eq!(harness.entries().await, entries);
+
+        // More than frames can wait for.
+        let slots = (0..).map(|n| harness.slot(n % N_SLOTS, 1));
+        let operations = slots.take(limits::UNDIVIDED_UPDATES_MAX + 1).collect();
+        let Err(Error::Refused(refused)) = whole(operations).await else {
+            panic!("expected that it is refused")
+        };
+        assert_eq!(refused.kind, ControlErrorKind::Unimplemented);
+        assert_eq!(harness.slot_value(0).await, [7]);
+    }
+}
+
+#[tokio::test]
+async fn while_packets_wait_between_two_passes_no_batch_is_whole_for_them() {
+    let config = SwitchConfig {
+        egress_rate_pps: Some(1),
+        ..SwitchConfig::default()
+    };
+    let harness = Harness::with(config, 1).await;
+    harness.write(vec![harness.insert(1, 2)]).await;
+    for _ in 0..3 {
+        harness.switch.receive(1, &frame(1));
+    }
+    let write = |atomicity| {
+        let batch = Batch {
+            operations: vec![harness.insert(2, 2), harness.insert(3, 2)],
+            atomicity,
+        };
+        let pipeline = Arc::clone(&harness.pipeline);
+        patiently(harness.device.write(pipeline, batch))
+    };
+    let Err(Error::Refused(refused)) = write(Atomicity::WholeForPackets).await else {
+        panic!("expected that it is refused")
+    };
+    assert_eq!(refused.kind, ControlErrorKind::Unimplemented);
+    assert_eq!(harness.addresses().await, [1]);
+    // A batch that packets may see between two passes is done.
+    assert_eq!(write(Atomicity::Whole).await, Ok(vec![Ok(()); 2]));
+    harness
+        .write(vec![harness.delete(2), harness.delete(3)])
+        .await;
+    for _ in 0..3 {
+        harness.switch.advance(1_000_000_000);
+    }
+    assert_eq!(write(Atomicity::WholeForPackets).await, Ok(vec![Ok(()); 2]));
+    assert_eq!(harness.addresses().await, [1, 2, 3]);
+}
+
+#[tokio::test]
 async fn a_large_batch_comes_in_pieces_with_frames_between_them() {
     let harness = Harness::start().await;
     let group = |n_replicas| dataplane::MulticastGroup {

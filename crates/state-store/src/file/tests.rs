@@ -179,3 +179,87 @@ fn a_file_of_another_format_is_refused_and_left() {
         );
     }
 }
+
+/// A file with some groups, closed as a switch does that is stopped, or left as one does that is killed.
+fn bytes_of_a_file(path: &Path, n_groups: u32, is_killed: bool) -> (Vec<u8>, Vec<Operation>) {
+    let (file, _) = open(path);
+    let all: Vec<Operation> = (1..=n_groups).map(group).collect();
+    file.keep(kept(all.clone(), true)).expect("stored");
+    let killed = fs::read(path).expect("there");
+    drop(file);
+    let stopped = fs::read(path).expect("there");
+    (if is_killed { killed } else { stopped }, all)
+}
+
+/// What a switch finds in these bytes: operations, or it does not start. Then it has left the file of a switch that was
+/// stopped; redb repairs that of one that was killed, as far as it comes.
+fn found(bytes: &[u8], is_killed: bool, what: &str) -> Option<Vec<Operation>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("damaged");
+    fs::write(&path, bytes).expect("written");
+    match StateFile::open(&path) {
+        Ok((_, contents)) => {
+            let operations = contents.forwards.map(|it| it.operations);
+            Some(operations.unwrap_or_default())
+        }
+        Err(error) => {
+            let left = fs::read(&path).expect("there");
+            assert!(
+                is_killed || left == bytes,
+                "{what}: {error}: it was changed"
+            );
+            None
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_short_is_refused() {
+    for is_killed in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (bytes, all) = bytes_of_a_file(&folder.path().join("state"), 200, is_killed);
+        let as_it_was = found(&bytes, is_killed, "as it was");
+        assert!(as_it_was.as_ref() == Some(&all));
+        let lengths = [1, 8, 63, 64, 300, 511, 512, 4_095, 4_096, 5_000];
+        let quarters = (1..4).map(|n| bytes.len() * n / 4);
+        for length in lengths.into_iter().chain(quarters) {
+            let what = format!("{length} of {} bytes, killed {is_killed}", bytes.len());
+            assert!(
+                found(&bytes[..length], is_killed, &what).is_none(),
+                "{what}"
+            );
+        }
+    }
+}
+
+#[test]
+fn of_a_file_of_which_bytes_are_others_no_other_state_is_made() {
+    for is_killed in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (bytes, all) = bytes_of_a_file(&folder.path().join("state"), 200, is_killed);
+        let used = bytes
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .expect("not empty");
+        let mut rng = fastrand::Rng::with_seed(1);
+        let (mut n_whole, mut n_refused) = (0, 0);
+        for _ in 0..100 {
+            let mut damaged = bytes.clone();
+            let place = rng.usize(..=used);
+            damaged[place] ^= 1 << rng.u8(..8);
+            let what = format!("byte {place}, killed {is_killed}");
+            match found(&damaged, is_killed, &what) {
+                None => n_refused += 1,
+                Some(operations) => {
+                    // Where the last commit is damaged and the switch was killed, redb takes the one before.
+                    let is_before = is_killed && operations.is_empty();
+                    assert!(operations == all || is_before, "{what}: {operations:?}");
+                    n_whole += 1;
+                }
+            }
+        }
+        // Bytes that nothing uses are in either file.
+        assert!(n_whole > 0, "{n_whole}, {n_refused}");
+        assert!(is_killed || n_refused > 0, "{n_whole}, {n_refused}");
+    }
+}

@@ -1,6 +1,6 @@
 //! Tables.
 
-use control::{EntryKey, Note, Operation, Places};
+use control::{Changed, EntryKey, Note, Operation, Places};
 use dataplane::{ActionCall, MatchField, TableEntry};
 use thrift_server::wire::read::{Fields, Value};
 
@@ -528,4 +528,30 @@ async fn clients_that_write_at_once_get_handles_of_their_own() {
     }
     all.sort_unstable();
     assert_eq!(all, (0..160).collect::<Vec<i64>>());
+}
+
+/// Notes and stores know an entry by its bytes: two forms of a key would be two entries to them.
+#[tokio::test]
+async fn keys_are_as_short_as_those_of_other_protocols() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    let mut changes = harness.device.changes();
+    client
+        .call(
+            "standard:bm_mt_add_entry",
+            to_port(1, 2).into_iter().chain([priority(0)]).collect(),
+        )
+        .await;
+    let change = changes.next().await.unwrap().unwrap();
+    let Changed::Written(batch, _) = change.what else {
+        panic!("expected a batch, found {:?}", change.what)
+    };
+    let [Operation::InsertEntry { entry, .. }] = &batch.operations[..] else {
+        panic!("expected an insert, found {batch:?}")
+    };
+    let [MatchField::Exact(value)] = &entry.key[..] else {
+        panic!("expected an exact match, found {:?}", entry.key)
+    };
+    let first = value.first();
+    assert!(value.len() == 1 || first != Some(&0), "{value:?}");
 }

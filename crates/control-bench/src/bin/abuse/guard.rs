@@ -1,0 +1,233 @@
+//! A good client: it is answered all the time, and finds only what is allowed to be there.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use control_bench::controller::{self, Client, DEVICE_ID};
+use control_bench::process::Place;
+use control_bench::{Result, raw};
+use p4runtime_proto::p4::config::v1::{P4Info, Preamble};
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::p4_data::Data;
+use p4runtime_proto::p4::v1::{
+    ActionProfileGroup, ActionProfileMember, CapabilitiesRequest, Entity, ReadRequest, TableEntry,
+    ValueSetEntry,
+};
+use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
+use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest};
+use tonic::{Code, Status};
+
+use crate::racers::CELLS;
+use crate::{PLACE, Shared};
+
+/// How long an answer may take, connecting again included: thousands of calls are there at once, on a machine that
+/// may have other work.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+/// How long frames may not go in.
+const FRAMES_MAX: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What a good client has found.
+#[derive(Default)]
+struct Watched {
+    n_answers: u64,
+    n_connections: u64,
+    n_tokens: u64,
+    longest: Duration,
+}
+
+/// Calls until the end; what it says of it.
+pub(crate) async fn watch(shared: Arc<Shared>) -> String {
+    let mut watched = Watched::default();
+    let untouched = untouched(&shared.programs[1].p4info);
+    let mut frames = (0, Instant::now());
+    while !shared.is_over() {
+        let began = Instant::now();
+        let looked = async {
+            while let Err(status) = look(&shared, &untouched, &mut watched, &mut frames).await {
+                // Its connection was cut for another's, or there was no room for its call.
+                shared.count(format!("good client, {:?}", status.code()));
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        if tokio::time::timeout(ANSWER_MAX, looked).await.is_err() {
+            shared.broken(format!(
+                "a good client had no answer for {} s",
+                ANSWER_MAX.as_secs()
+            ));
+        }
+        if frames.1.elapsed() > FRAMES_MAX {
+            shared.broken(format!("no frame went in for {} s", FRAMES_MAX.as_secs()));
+        }
+        watched.longest = watched.longest.max(began.elapsed());
+        tokio::time::sleep(PAUSE).await;
+    }
+    format!(
+        "a good client: {} rounds of calls, the longest took {} ms, {} connections; {} tokens seen",
+        watched.n_answers,
+        watched.longest.as_millis(),
+        watched.n_connections,
+        watched.n_tokens
+    )
+}
+
+/// Ids of what nobody writes.
+fn untouched(p4info: &P4Info) -> HashSet<u32> {
+    let id = |preamble: &Option<Preamble>| preamble.as_ref().map_or(0, |it| it.id);
+    let tables = p4info.tables.iter().map(|it| id(&it.preamble));
+    let profiles = p4info.action_profiles.iter().map(|it| id(&it.preamble));
+    let sets = p4info.value_sets.iter().map(|it| id(&it.preamble));
+    tables.chain(profiles).chain(sets).collect()
+}
+
+/// One of each, on a connection of their own.
+async fn look(
+    shared: &Shared,
+    untouched: &HashSet<u32>,
+    watched: &mut Watched,
+    frames: &mut (u64, Instant),
+) -> std::result::Result<(), Status> {
+    let channel = raw::connect(PLACE).await;
+    let channel = channel.map_err(|error| Status::unavailable(error.to_string()))?;
+    watched.n_connections += 1;
+    let mut client = raw::client(&channel);
+    // So many that the connection is worth its while.
+    for _ in 0..10 {
+        client.capabilities(CapabilitiesRequest::default()).await?;
+        tokens(shared, &mut client, watched).await?;
+        strangers(shared, &mut client, untouched).await?;
+        let mut switch = SwitchClient::new(channel.clone());
+        let counters = switch
+            .get_counters(GetCountersRequest {
+                device_id: DEVICE_ID,
+            })
+            .await?;
+        let received = counters.into_inner().packets.map_or(0, |it| it.received);
+        if received > frames.0 {
+            *frames = (received, Instant::now());
+        }
+        watched.n_answers += 1;
+        if shared.is_over() {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+/// Reads both cells at once.
+async fn tokens(
+    shared: &Shared,
+    client: &mut Client,
+    watched: &mut Watched,
+) -> std::result::Result<(), Status> {
+    let wanted = CELLS.map(|cell| shared.race.cell(cell, None));
+    let found = match found(client, wanted.to_vec()).await {
+        // Programs that are set over Thrift have no P4Info, mutated ones may not have the register.
+        Err(status) if is_without(&status) => return Ok(()),
+        found => found?,
+    };
+    let values = found.iter().filter_map(|entity| match &entity.entity {
+        Some(Kind::RegisterEntry(cell)) => match cell.data.as_ref()?.data.as_ref()? {
+            Data::Bitstring(value) => {
+                Some(value.iter().fold(0, |n, byte| n << 8 | u64::from(*byte)))
+            }
+            _ => None,
+        },
+        _ => None,
+    });
+    let values: Vec<u64> = values.collect();
+    let [one, other] = values[..] else {
+        return Ok(());
+    };
+    if one != other {
+        shared.broken(format!(
+            "two cells that are written at once have {one:#x} and {other:#x}"
+        ));
+    }
+    if one != 0 {
+        watched.n_tokens += 1;
+    }
+    if one != 0 && shared.race.sees(one) {
+        shared.broken(format!("token {one:#x} is seen, and was refused"));
+    }
+    Ok(())
+}
+
+fn is_without(status: &Status) -> bool {
+    use Code::{Aborted, FailedPrecondition, InvalidArgument, NotFound, OutOfRange, Unknown};
+    let without = [
+        FailedPrecondition,
+        NotFound,
+        InvalidArgument,
+        OutOfRange,
+        Aborted,
+    ];
+    without.contains(&status.code()) || status.code() == Unknown && !status.details().is_empty()
+}
+
+/// Nothing was ever written to the second program's own tables.
+async fn strangers(
+    shared: &Shared,
+    client: &mut Client,
+    untouched: &HashSet<u32>,
+) -> std::result::Result<(), Status> {
+    let wanted = [
+        Kind::TableEntry(TableEntry::default()),
+        Kind::ActionProfileMember(ActionProfileMember::default()),
+        Kind::ActionProfileGroup(ActionProfileGroup::default()),
+        Kind::ValueSetEntry(ValueSetEntry::default()),
+    ];
+    let wanted = wanted.map(|kind| Entity { entity: Some(kind) });
+    let found = match found(client, wanted.to_vec()).await {
+        Err(status) if is_without(&status) => return Ok(()),
+        found => found?,
+    };
+    for entity in found {
+        let (id, is_empty) = match &entity.entity {
+            Some(Kind::TableEntry(entry)) => (entry.table_id, false),
+            Some(Kind::ActionProfileMember(member)) => (member.action_profile_id, false),
+            Some(Kind::ActionProfileGroup(group)) => (group.action_profile_id, false),
+            Some(Kind::ValueSetEntry(set)) => (set.value_set_id, set.members.is_empty()),
+            _ => continue,
+        };
+        if untouched.contains(&id) && !is_empty {
+            shared.broken(format!("written for another program: {entity:?}"));
+        }
+    }
+    Ok(())
+}
+
+async fn found(
+    client: &mut Client,
+    entities: Vec<Entity>,
+) -> std::result::Result<Vec<Entity>, Status> {
+    let request = ReadRequest {
+        device_id: DEVICE_ID,
+        entities,
+        ..Default::default()
+    };
+    let mut answers = client.read(request).await?.into_inner();
+    let mut found = Vec::new();
+    while let Some(answer) = answers.message().await? {
+        found.extend(answer.entities);
+    }
+    Ok(found)
+}
+
+/// Waits until every frame that is inside has left.
+pub(crate) async fn drain() -> Result<()> {
+    let place: Place = PLACE;
+    // Somebody answers at once, too.
+    let mut client = controller::connect(place).await?;
+    client.capabilities(CapabilitiesRequest::default()).await?;
+    let mut switch = SwitchClient::new(raw::connect(place).await?);
+    let drained = switch.drain(DrainRequest {
+        device_id: DEVICE_ID,
+    });
+    tokio::time::timeout(ANSWER_MAX, drained)
+        .await
+        .map_err(|_| "a drain does not end")??;
+    Ok(())
+}

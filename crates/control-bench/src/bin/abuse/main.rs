@@ -1,0 +1,320 @@
+//! `reprise-control-abuse`: everything that a switch's control plane may meet from clients that are wrong, mean harm,
+//! or give up, all at once, while frames pass. What must hold meanwhile is in [`guard`] and [`racers`].
+
+mod cancelled;
+mod connections;
+mod guard;
+mod messages;
+mod racers;
+mod thrift_calls;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use control_bench::grammar::Grammar;
+use control_bench::process::{Kind, Looked, Place, Process};
+use control_bench::program::Program;
+use control_bench::traffic::{Traffic, Way};
+use control_bench::{Result, namespace, process};
+use fastrand::Rng;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use racers::Race;
+
+/// Where the switch is.
+const PLACE: Place = Place::FIRST;
+/// Controllers that race for being primary.
+const N_RACERS: u64 = 20;
+/// Who sends random and mutated messages, over P4Runtime and over Thrift.
+const N_MUTATORS: u64 = 4;
+const N_THRIFT: u64 = 2;
+const FRAMES_PER_S: u64 = 1_000;
+const N_FLOWS: u16 = 4;
+/// The programs that take each other's place.
+const PROGRAMS: [&str; 2] = [
+    "testdata/compiler/ok/every_entity.p4",
+    "crates/control-bench/programs/other.p4",
+];
+/// Descriptors that may be open in the end beyond those at the beginning.
+const DESCRIPTORS_MORE_MAX: usize = 16;
+/// How long the switch may take to forget those who have left.
+const FORGET_MAX: Duration = Duration::from_secs(60);
+/// Memory of the last quarter beyond that of the second: what a heap breathes, and what programs differ by.
+const MEMORY_MORE_MAX: (f64, u64) = (1.25, 64 << 20);
+
+/// Abuses a switch's control plane while frames pass, in a network namespace of its own.
+#[derive(Debug, Parser)]
+#[command(name = "reprise-control-abuse", version)]
+#[command(
+    after_help = "It ends with exit code 1 at the first thing that does not hold: a crash, a call of a good \
+client that is not answered in time, a write by a controller that was not primary, an entry in a program's table that \
+was written for another's, memory or descriptors that grow, a frame that is not accounted for."
+)]
+struct Options {
+    /// How long, in minutes
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    minutes: u64,
+    /// How long, in seconds, in place of minutes
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
+    /// Where the random messages begin
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Connections that are opened beside the calls
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    connections: usize,
+}
+
+/// What all who abuse share.
+struct Shared {
+    programs: Vec<Program>,
+    grammars: Vec<Grammar>,
+    race: Race,
+    ends: AtomicBool,
+    counts: Mutex<BTreeMap<String, u64>>,
+    /// The first thing that does not hold.
+    broken: Mutex<Option<String>>,
+}
+
+impl Shared {
+    fn new() -> Result<Self> {
+        let programs = PROGRAMS.map(Program::compile);
+        let programs: Vec<Program> = programs.into_iter().collect::<Result<_>>()?;
+        let grammars = programs.iter().map(|it| Grammar::new(it.p4info.clone()));
+        Ok(Self {
+            grammars: grammars.collect(),
+            race: Race::new(&programs)?,
+            programs,
+            ends: AtomicBool::new(false),
+            counts: Mutex::default(),
+            broken: Mutex::default(),
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        self.ends.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, what: impl Into<String>) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(what.into()).or_default() += 1;
+    }
+
+    /// Something does not hold: all end.
+    fn broken(&self, what: String) {
+        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        broken.get_or_insert(what);
+        self.ends.store(true, Ordering::Relaxed);
+    }
+
+    fn expect_whole(&self) -> Result<()> {
+        let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        broken.clone().map_or(Ok(()), |what| Err(what.into()))
+    }
+}
+
+/// A generator of one's own.
+fn rng(seed: u64, of: &str, n: u64) -> Rng {
+    let of = of.bytes().fold(0, |sum: u64, byte| {
+        sum.wrapping_mul(31).wrapping_add(byte.into())
+    });
+    Rng::with_seed(
+        seed.wrapping_mul(1_000_003)
+            .wrapping_add(of)
+            .wrapping_add(n),
+    )
+}
+
+/// Memory over time.
+struct Memory(Vec<u64>);
+
+impl Memory {
+    /// The median of a quarter, from 0.
+    fn of_quarter(&self, quarter: usize) -> u64 {
+        let quarter = self.0.chunks(self.0.len().div_ceil(4).max(1)).nth(quarter);
+        let mut values = quarter.unwrap_or_default().to_vec();
+        values.sort_unstable();
+        values.get(values.len() / 2).copied().unwrap_or(0)
+    }
+
+    fn expect_flat(&self) -> Result<()> {
+        let (before, after) = (self.of_quarter(1), self.of_quarter(3));
+        let (factor, more) = MEMORY_MORE_MAX;
+        match after as f64 <= before as f64 * factor + more as f64 {
+            true => Ok(()),
+            false => Err(format!("memory grew from {before} to {after} bytes").into()),
+        }
+    }
+}
+
+async fn run(options: &Options) -> Result<String> {
+    let time = options.seconds.map_or(
+        Duration::from_secs(60 * options.minutes),
+        Duration::from_secs,
+    );
+    let shared = Arc::new(Shared::new()?);
+    let kind = Kind::Reprise {
+        state: None,
+        options: Vec::new(),
+    };
+    let mut process = Process::start(&kind, PLACE)?;
+    let abused = abuse(&shared, &mut process, options, time).await;
+    let (told, passed) =
+        abused.map_err(|error| format!("{error}\nthe switch said: {}", process.said()))?;
+    let totals = process.stop()?.ok_or("the switch printed no totals")?;
+    let accounts = expect_accounted(&totals, &passed)?;
+    Ok(format!("{told}\n{accounts}"))
+}
+
+async fn abuse(
+    shared: &Arc<Shared>,
+    process: &mut Process,
+    options: &Options,
+    time: Duration,
+) -> Result<(String, control_bench::traffic::Passed)> {
+    let looked = process.looked_at();
+    racers::set_first_pipeline(shared).await?;
+    let began = Instant::now();
+    let traffic = Traffic::start(FRAMES_PER_S, N_FLOWS, Way::SecondToFirst)?;
+    let n_descriptors = looked.n_descriptors();
+    let mut all = JoinSet::new();
+    let seed = options.seed;
+    for n in 1..=N_RACERS {
+        all.spawn(racers::race(Arc::clone(shared), n, rng(seed, "racer", n)));
+    }
+    for n in 0..N_MUTATORS {
+        all.spawn(messages::send(Arc::clone(shared), rng(seed, "messages", n)));
+    }
+    for n in 0..N_THRIFT {
+        all.spawn(thrift_calls::send(
+            Arc::clone(shared),
+            rng(seed, "thrift", n),
+        ));
+    }
+    let stream = messages::keep_role(Arc::clone(shared));
+    all.spawn(stream);
+    all.spawn(messages::oversize(
+        Arc::clone(shared),
+        rng(seed, "oversize", 0),
+    ));
+    all.spawn(cancelled::sweep(
+        Arc::clone(shared),
+        rng(seed, "cancelled", 0),
+    ));
+    let n_connections = options.connections;
+    all.spawn(connections::open(
+        Arc::clone(shared),
+        n_connections,
+        rng(seed, "connections", 0),
+    ));
+    let guard = tokio::spawn(guard::watch(Arc::clone(shared)));
+    let memory = wait(shared, process, looked, time).await?;
+    while let Some(ended) = all.join_next().await {
+        ended?;
+    }
+    let watched = guard.await?;
+    shared.expect_whole()?;
+    if options.seconds.is_none() {
+        memory.expect_flat()?;
+    }
+    forgotten(looked, n_descriptors).await?;
+    guard::drain().await?;
+    let passed = tokio::task::spawn_blocking(move || traffic.end(began)).await??;
+    let mut told = format!("seed {seed}, {} s\n", time.as_secs());
+    let counts = shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
+    for (what, n) in counts.iter() {
+        told.push_str(&format!("{n:>10} {what}\n"));
+    }
+    let mib = |bytes: u64| bytes >> 20;
+    told.push_str(&format!(
+        "{watched}\nmemory by quarters: {} {} {} {} MiB, at most {} MiB; descriptors {n_descriptors} to {}",
+        mib(memory.of_quarter(0)),
+        mib(memory.of_quarter(1)),
+        mib(memory.of_quarter(2)),
+        mib(memory.of_quarter(3)),
+        mib(looked.memory_bytes_max()),
+        looked.n_descriptors()
+    ));
+    Ok((told, passed))
+}
+
+/// Waits until the time is over, or something does not hold.
+async fn wait(
+    shared: &Shared,
+    process: &mut Process,
+    looked: Looked,
+    time: Duration,
+) -> Result<Memory> {
+    let (began, mut memory) = (Instant::now(), Memory(Vec::new()));
+    while began.elapsed() < time && !shared.is_over() {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        if !process.is_alive() {
+            shared.broken("the switch has ended".to_owned());
+        }
+        memory.0.push(looked.memory_bytes());
+    }
+    shared.ends.store(true, Ordering::Relaxed);
+    Ok(memory)
+}
+
+/// Waits until the switch has forgotten those who have left.
+async fn forgotten(looked: Looked, n_descriptors: usize) -> Result<()> {
+    let (began, at_most) = (Instant::now(), n_descriptors + DESCRIPTORS_MORE_MAX);
+    while looked.n_descriptors() > at_most {
+        if began.elapsed() > FORGET_MAX {
+            let n_open = looked.n_descriptors();
+            return Err(
+                format!("{n_open} descriptors are open, of {n_descriptors} at first").into(),
+            );
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
+}
+
+/// Every frame went somewhere.
+fn expect_accounted(totals: &Value, passed: &control_bench::traffic::Passed) -> Result<String> {
+    let count = |name: &str| totals["packets"][name].as_u64();
+    let sum = |names: &[&str]| names.iter().map(|name| count(name)).sum::<Option<u64>>();
+    let came = sum(&["received", "cloned", "replicated"]).ok_or("no totals")?;
+    let went = sum(&["transmitted", "to_cpu", "dropped", "inside"]).ok_or("no totals")?;
+    let told = format!(
+        "frames: {} sent, {came} in (with copies), {went} out: {}",
+        passed.n_sent, totals["packets"]
+    );
+    match came == went && came >= passed.n_sent {
+        true => Ok(told),
+        false => Err(format!(
+            "{told}; drops {}; ports {}",
+            totals["drops"], totals["ports"]
+        )
+        .into()),
+    }
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = process::as_switch() {
+        return code;
+    }
+    let options = Options::parse();
+    let done = namespace::enter().and_then(|entered| match entered {
+        Some(code) => Ok(code),
+        None => {
+            let runtime = tokio::runtime::Runtime::new()?;
+            let text = runtime.block_on(run(&options))?;
+            writeln!(std::io::stdout(), "{text}\nnothing was found")?;
+            Ok(ExitCode::SUCCESS)
+        }
+    });
+    done.unwrap_or_else(|error| {
+        // There is nobody to tell where this cannot be written.
+        let _ = writeln!(std::io::stderr(), "reprise-control-abuse: {error}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,312 @@
+//! Controllers that come, race for being primary, write, set pipelines, and leave without a word.
+//!
+//! What must hold: a controller's write is never carried out while one with a higher election id is there. Each write
+//! has a token of its own, in two cells of a register: one that was refused is never seen, and the two are the same.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use control_bench::Result;
+use control_bench::controller::{Controller, DEVICE_ID, arbitration};
+use control_bench::grammar::bytes;
+use control_bench::program::Program;
+use fastrand::Rng;
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::p4_data::Data;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime_proto::p4::v1::stream_message_response::Update as Response;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::write_request::Atomicity;
+use p4runtime_proto::p4::v1::{
+    Entity, Index, P4Data, RegisterEntry, Uint128, Update, WriteRequest,
+};
+use tonic::{Code, Status};
+
+use crate::{PLACE, Shared};
+
+/// The cells that tokens are written to.
+pub(crate) const CELLS: [i64; 2] = [5, 6];
+/// The upper half of racers' election ids, which no message hits by chance: of other ids the highest would keep
+/// all racers out.
+const SECRET: u64 = 0x5bd1_e995_9d1b_899f;
+/// Bits of a token behind the racer's number.
+const TOKEN_BITS: u32 = 40;
+
+/// Who is there, and what was refused.
+pub(crate) struct Race {
+    register: u32,
+    /// Rises with everybody who comes.
+    last: AtomicU64,
+    tokens: AtomicU64,
+    /// By election id, with the number of the stay.
+    there: Mutex<BTreeMap<u64, u64>>,
+    stays: AtomicU64,
+    refused: Mutex<HashSet<u64>>,
+    seen: Mutex<HashSet<u64>>,
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Race {
+    pub(crate) fn new(programs: &[Program]) -> Result<Self> {
+        let register = |program: &Program| {
+            let mut all = program
+                .p4info
+                .registers
+                .iter()
+                .filter_map(|it| it.preamble.as_ref());
+            all.find(|it| it.alias == "slots").map(|it| it.id)
+        };
+        let mut ids = programs.iter().map(register);
+        let first = ids.next().flatten().ok_or("no register \"slots\"")?;
+        if ids.any(|id| id != Some(first)) {
+            return Err("the register \"slots\" has another id in another program".into());
+        }
+        Ok(Self {
+            register: first,
+            last: AtomicU64::new(1_000),
+            tokens: AtomicU64::new(0),
+            there: Mutex::default(),
+            stays: AtomicU64::new(0),
+            refused: Mutex::default(),
+            seen: Mutex::default(),
+        })
+    }
+
+    /// Mostly the highest so far, now and then a lower one.
+    fn election_id(&self, rng: &mut Rng) -> Uint128 {
+        let highest = self.last.fetch_add(rng.u64(1..4), Ordering::Relaxed) + 4;
+        let low = match rng.u8(..3) {
+            0 => highest - rng.u64(1..20),
+            _ => highest,
+        };
+        Uint128 { high: SECRET, low }
+    }
+
+    /// From when on it is known to be there.
+    fn comes(&self, id: Uint128) {
+        let stay = self.stays.fetch_add(1, Ordering::Relaxed);
+        lock(&self.there).insert(id.low, stay);
+    }
+
+    /// Before it leaves.
+    fn leaves(&self, id: Uint128) {
+        lock(&self.there).remove(&id.low);
+    }
+
+    /// Those above an id, each with its stay.
+    fn above(&self, id: Uint128) -> Vec<(u64, u64)> {
+        let there = lock(&self.there);
+        there
+            .range(id.low + 1..)
+            .map(|(id, stay)| (*id, *stay))
+            .collect()
+    }
+
+    /// Whether one of them was there all the time.
+    fn any_stays(&self, above: &[(u64, u64)]) -> bool {
+        let there = lock(&self.there);
+        above.iter().any(|(id, stay)| there.get(id) == Some(stay))
+    }
+
+    fn token(&self, racer: u64) -> u64 {
+        let n = self.tokens.fetch_add(1, Ordering::Relaxed) + 1;
+        racer << TOKEN_BITS | n & ((1 << TOKEN_BITS) - 1)
+    }
+
+    /// What reads a cell.
+    pub(crate) fn cell(&self, index: i64, value: Option<u64>) -> Entity {
+        let data = value.map(|value| P4Data {
+            data: Some(Data::Bitstring(bytes(value))),
+        });
+        Entity {
+            entity: Some(Kind::RegisterEntry(RegisterEntry {
+                register_id: self.register,
+                index: Some(Index { index }),
+                data,
+            })),
+        }
+    }
+
+    /// Both cells, at once.
+    fn write(&self, election_id: Uint128, token: u64) -> WriteRequest {
+        let updates = CELLS.map(|cell| Update {
+            r#type: Type::Modify.into(),
+            entity: Some(self.cell(cell, Some(token))),
+        });
+        WriteRequest {
+            device_id: DEVICE_ID,
+            election_id: Some(election_id),
+            updates: updates.to_vec(),
+            atomicity: Atomicity::RollbackOnError.into(),
+            ..Default::default()
+        }
+    }
+
+    /// A token was read; whether it should not be there.
+    pub(crate) fn sees(&self, token: u64) -> bool {
+        lock(&self.seen).insert(token);
+        lock(&self.refused).contains(&token)
+    }
+
+    fn refuses(&self, token: u64) -> bool {
+        lock(&self.refused).insert(token);
+        lock(&self.seen).contains(&token)
+    }
+}
+
+/// The first program, by somebody who leaves at once.
+pub(crate) async fn set_first_pipeline(shared: &Shared) -> Result<()> {
+    let id = Uint128 {
+        high: SECRET,
+        low: 1,
+    };
+    let mut controller = Controller::start(PLACE, id).await?;
+    Ok(controller
+        .set_pipeline(Action::VerifyAndCommit, &shared.programs[0])
+        .await?)
+}
+
+/// Races until the end.
+pub(crate) async fn race(shared: Arc<Shared>, racer: u64, mut rng: Rng) {
+    while !shared.is_over() {
+        let id = shared.race.election_id(&mut rng);
+        match Controller::start(PLACE, id).await {
+            Ok(mut controller) => {
+                shared.race.comes(id);
+                stay(&shared, racer, &mut controller, &mut rng).await;
+                shared.race.leaves(id);
+                leave(controller, &mut rng).await;
+            }
+            // Its id is in use, or there is no room: it comes again.
+            Err(_) => shared.count("racers turned away"),
+        }
+        tokio::time::sleep(Duration::from_millis(rng.u64(..50))).await;
+    }
+}
+
+/// Leaves in one of the ways that there are.
+async fn leave(mut controller: Controller, rng: &mut Rng) {
+    match rng.u8(..3) {
+        // It goes on to read, but says no more.
+        0 => {
+            drop(controller.requests);
+            let end = controller.answers.message();
+            let _ = tokio::time::timeout(Duration::from_millis(20), end).await;
+        }
+        // It steps down first.
+        1 => {
+            let down = arbitration(Some(Uint128 { high: 0, low: 1 }));
+            let _ = controller.requests.send(down).await;
+        }
+        _ => drop(controller),
+    }
+}
+
+async fn stay(shared: &Shared, racer: u64, controller: &mut Controller, rng: &mut Rng) {
+    for _ in 0..rng.u8(1..12) {
+        if shared.is_over() {
+            return;
+        }
+        match rng.u8(..16) {
+            0 => set_pipeline(shared, controller, rng).await,
+            1..=3 => write_entries(shared, controller, rng).await,
+            _ => write_token(shared, racer, controller, rng).await,
+        }
+        if rng.bool() {
+            let pause = Duration::from_millis(rng.u64(..20));
+            let _ = tokio::time::timeout(pause, told(controller)).await;
+        }
+    }
+}
+
+/// Reads what it is told, as long as there is something.
+async fn told(controller: &mut Controller) {
+    while let Ok(Some(answer)) = controller.answers.message().await {
+        if let Some(Response::Error(_)) = answer.update {
+            return;
+        }
+    }
+}
+
+/// Gives up after a random time, mostly.
+async fn impatiently<T>(
+    rng: &mut Rng,
+    call: impl Future<Output = std::result::Result<T, Status>>,
+) -> std::result::Result<T, Status> {
+    if rng.u8(..3) == 0 {
+        return call.await;
+    }
+    let patience = Duration::from_micros(rng.u64(..4_000));
+    let done = tokio::time::timeout(patience, call).await;
+    done.unwrap_or_else(|_| Err(Status::cancelled("given up")))
+}
+
+fn code<T>(answer: &std::result::Result<T, Status>) -> Code {
+    answer.as_ref().err().map_or(Code::Ok, Status::code)
+}
+
+async fn write_token(shared: &Shared, racer: u64, controller: &mut Controller, rng: &mut Rng) {
+    let race = &shared.race;
+    let (id, token) = (controller.election_id, race.token(racer));
+    let above = race.above(id);
+    let request = race.write(id, token);
+    let written = impatiently(rng, controller.client.write(request)).await;
+    let code = code(&written);
+    shared.count(format!("tokens {code:?}"));
+    if code == Code::Ok && race.any_stays(&above) {
+        shared.broken(format!(
+            "election id {} wrote token {token:#x} while {above:?} were there",
+            id.low
+        ));
+    }
+    if code == Code::PermissionDenied && race.refuses(token) {
+        shared.broken(format!("token {token:#x} was refused, and seen"));
+    }
+}
+
+/// Entries of the first program's tables, whatever program there is.
+async fn write_entries(shared: &Shared, controller: &mut Controller, rng: &mut Rng) {
+    let updates = (0..rng.usize(1..40)).filter_map(|_| {
+        let update = shared.grammars[0].update(rng);
+        let kind = update.entity.as_ref().and_then(|it| it.entity.as_ref());
+        // Cells have the tokens; groups and sessions belong to every program.
+        let is_its_own = !matches!(
+            kind,
+            Some(Kind::RegisterEntry(_) | Kind::PacketReplicationEngineEntry(_))
+        );
+        is_its_own.then_some(update)
+    });
+    let request = controller.batch(updates.collect());
+    let above = shared.race.above(request.election_id.unwrap_or_default());
+    let written = impatiently(rng, controller.client.write(request)).await;
+    let code = code(&written);
+    shared.count(format!("entries {code:?}"));
+    if code == Code::Ok && shared.race.any_stays(&above) {
+        shared.broken(format!("entries were written while {above:?} were there"));
+    }
+}
+
+async fn set_pipeline(shared: &Shared, controller: &mut Controller, rng: &mut Rng) {
+    let action = rng.choice([
+        Action::Verify,
+        Action::VerifyAndSave,
+        Action::VerifyAndCommit,
+        Action::VerifyAndCommit,
+        Action::Commit,
+        Action::ReconcileAndCommit,
+    ]);
+    let action = action.unwrap_or(Action::Verify);
+    let program = &shared.programs[rng.usize(..shared.programs.len())];
+    let above = shared.race.above(controller.election_id);
+    let set = impatiently(rng, controller.set_pipeline(action, program)).await;
+    let code = code(&set);
+    shared.count(format!("pipelines {code:?}"));
+    if code == Code::Ok && shared.race.any_stays(&above) {
+        shared.broken(format!("a pipeline was set while {above:?} were there"));
+    }
+}

@@ -1,0 +1,158 @@
+//! `reprise-control-bench`: writes and reads of the control plane while packets pass, every packet accounted for.
+
+mod measure;
+mod output;
+mod writer;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use control_bench::process::Kind;
+use control_bench::{Result, namespace, process};
+
+use measure::{Effort, Figures};
+
+/// Loads a switch's control plane while packets pass, in a network namespace of its own.
+///
+/// A table is filled by P4Runtime, then written at a steady rate beside readers, then read whole by many at once;
+/// then entries are added by Thrift, one a call. Each round and row has a fresh switch; figures are medians over
+/// the rounds.
+#[derive(Debug, Parser)]
+#[command(name = "reprise-control-bench", version)]
+#[command(after_help = "Examples:
+  reprise-control-bench                            # a million entries, three rounds; ten minutes
+  reprise-control-bench --quick                    # that it runs; its figures say nothing
+  reprise-control-bench --bmv2 $(command -v simple_switch_grpc) --entries 100000")]
+struct Options {
+    /// Some seconds in all: that it runs
+    #[arg(long)]
+    quick: bool,
+    /// Entries that the table is filled with
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(4_000..=1_900_000))]
+    entries: u32,
+    /// Updates of a batch
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(4..=1_000))]
+    batch: u32,
+    /// Updates a second of the steady load
+    #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1_000..))]
+    writes_per_s: u32,
+    /// Seconds of the steady load, and of the reads of the whole table
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
+    seconds: u32,
+    /// Read streams at once
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=400))]
+    readers: u32,
+    /// Frames a second
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    frames_per_s: u32,
+    /// Entries that are added by Thrift
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    thrift: u32,
+    /// Rounds
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    rounds: u32,
+    /// Leave out the rows with a state file
+    #[arg(long)]
+    no_state: bool,
+    /// The folder for the state file: its disk is measured
+    #[arg(long, value_name = "DIR", default_value = "target")]
+    state_in: PathBuf,
+    /// A simple_switch_grpc to put beside it
+    #[arg(long, value_name = "FILE")]
+    bmv2: Option<PathBuf>,
+    /// Print JSON in place of a table
+    #[arg(long)]
+    json: bool,
+}
+
+impl Options {
+    fn effort(&self) -> Effort {
+        let whole = Effort {
+            n_entries: self.entries,
+            batch: self.batch,
+            writes_per_s: self.writes_per_s,
+            seconds: self.seconds,
+            n_readers: self.readers,
+            frames_per_s: self.frames_per_s,
+            n_thrift: self.thrift,
+        };
+        match self.quick {
+            true => Effort {
+                n_entries: 20_000,
+                writes_per_s: whole.writes_per_s.min(5_000),
+                seconds: 1,
+                frames_per_s: 1_000,
+                n_thrift: 200,
+                ..whole
+            },
+            false => whole,
+        }
+    }
+
+    fn rounds(&self) -> u32 {
+        if self.quick { 1 } else { self.rounds }
+    }
+
+    fn rows(&self) -> Vec<(&'static str, Kind)> {
+        let file = format!("reprise-control-bench-{}.state", std::process::id());
+        let reprise = |state| Kind::Reprise {
+            state,
+            options: Vec::new(),
+        };
+        let mut rows = vec![("reprise-switch", reprise(None))];
+        if !self.no_state {
+            let state = Some(self.state_in.join(file));
+            rows.push(("reprise-switch --state", reprise(state)));
+        }
+        if let Some(program) = &self.bmv2 {
+            rows.push(("simple_switch_grpc", Kind::Bmv2(program.clone())));
+        }
+        rows
+    }
+}
+
+fn run(options: &Options) -> Result<String> {
+    let (effort, rows) = (options.effort(), options.rows());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let mut all: Vec<(&'static str, Vec<Figures>)> =
+        rows.iter().map(|(name, _)| (*name, Vec::new())).collect();
+    for round in 1..=options.rounds() {
+        for ((name, kind), (_, figures)) in rows.iter().zip(&mut all) {
+            tell(&format!("round {round}: {name}"));
+            figures.push(runtime.block_on(measure::measure(kind, &effort))?);
+        }
+    }
+    Ok(match options.json {
+        true => output::json(&effort, &all),
+        false => output::text(&effort, &all),
+    })
+}
+
+/// There is nobody to tell where this cannot be written.
+fn tell(message: &str) {
+    let _ = writeln!(std::io::stderr(), "reprise-control-bench: {message}");
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = process::as_switch() {
+        return code;
+    }
+    let options = Options::parse();
+    let printed = namespace::enter().and_then(|entered| match entered {
+        Some(code) => Ok(code),
+        None => {
+            let text = run(&options)?;
+            writeln!(std::io::stdout(), "{text}")?;
+            Ok(ExitCode::SUCCESS)
+        }
+    });
+    printed.unwrap_or_else(|error| {
+        tell(&error.to_string());
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,203 @@
+//! What whoever is wrong, or means harm, makes of a message: fields of protobuf's wire format that are lost, doubled,
+//! exchanged or filled with extremes, at any depth; and bytes that are others.
+
+use fastrand::Rng;
+
+/// Beyond what any message has.
+const DEPTH_MAX: usize = 12;
+const EXTREMES: [u64; 9] = [
+    0,
+    1,
+    127,
+    255,
+    0x7fff_ffff,
+    0x8000_0000,
+    0xffff_ffff,
+    i64::MAX as u64,
+    u64::MAX,
+];
+
+/// A field, as the wire has it.
+#[derive(Debug, Clone)]
+struct Field {
+    number: u64,
+    value: Value,
+}
+
+#[derive(Debug, Clone)]
+enum Value {
+    Varint(u64),
+    Eight([u8; 8]),
+    Bytes(Vec<u8>),
+    Four([u8; 4]),
+}
+
+/// Some changes to a message's fields, or to its bytes.
+pub fn mutated(rng: &mut Rng, message: &[u8]) -> Vec<u8> {
+    let mut bytes = message.to_vec();
+    for _ in 0..rng.usize(1..4) {
+        bytes = match rng.u8(..3) {
+            0 => mutated_bytes(rng, bytes),
+            _ => mutated_fields(rng, &bytes, 0),
+        };
+    }
+    bytes
+}
+
+/// Some bytes are lost, others, or too many.
+pub fn mutated_bytes(rng: &mut Rng, mut bytes: Vec<u8>) -> Vec<u8> {
+    match rng.u8(..5) {
+        0 => bytes.truncate(rng.usize(..=bytes.len())),
+        1 => bytes.insert(rng.usize(..=bytes.len()), rng.u8(..)),
+        2 => bytes.extend((0..rng.usize(..64)).map(|_| rng.u8(..))),
+        _ if bytes.is_empty() => bytes.push(rng.u8(..)),
+        kind => {
+            let place = rng.usize(..bytes.len());
+            bytes[place] = match kind {
+                3 => rng.u8(..),
+                _ => bytes[place] ^ 1 << rng.u8(..8),
+            };
+        }
+    }
+    bytes
+}
+
+fn mutated_fields(rng: &mut Rng, bytes: &[u8], depth: usize) -> Vec<u8> {
+    let Some(mut fields) = parse(bytes).filter(|fields| !fields.is_empty()) else {
+        return mutated_bytes(rng, bytes.to_vec());
+    };
+    let place = rng.usize(..fields.len());
+    // Mostly deeper: what is at the top decides whether anything else is looked at.
+    if let Value::Bytes(within) = &fields[place].value
+        && depth < DEPTH_MAX
+        && rng.u8(..4) > 0
+    {
+        let within = mutated_fields(rng, within, depth + 1);
+        fields[place].value = Value::Bytes(within);
+        return write(&fields);
+    }
+    let other = rng.usize(..fields.len());
+    match rng.u8(..6) {
+        0 => drop(fields.remove(place)),
+        1 => fields.insert(place, fields[place].clone()),
+        2 => fields.swap(place, other),
+        3 => fields[place].number = rng.u64(1..20),
+        4 => fields[place].value = fields[other].value.clone(),
+        _ => fields[place].value = extreme(rng, &fields[place].value),
+    }
+    write(&fields)
+}
+
+fn extreme(rng: &mut Rng, value: &Value) -> Value {
+    match value {
+        Value::Varint(_) => Value::Varint(rng.choice(EXTREMES).unwrap_or(0)),
+        Value::Eight(_) => Value::Eight([rng.u8(..); 8]),
+        Value::Four(_) => Value::Four([rng.u8(..); 4]),
+        Value::Bytes(_) => {
+            let n_bytes = rng.choice([0, 1, 2, 8, 9, 17, 300, 70_000]).unwrap_or(0);
+            Value::Bytes(vec![
+                rng.choice([0, 0xff, 0x41, 0x80]).unwrap_or(0);
+                n_bytes
+            ])
+        }
+    }
+}
+
+fn parse(mut bytes: &[u8]) -> Option<Vec<Field>> {
+    let mut fields = Vec::new();
+    while !bytes.is_empty() {
+        let tag = take_varint(&mut bytes)?;
+        let value = match tag & 7 {
+            0 => Value::Varint(take_varint(&mut bytes)?),
+            1 => Value::Eight(take(&mut bytes, 8)?.try_into().ok()?),
+            2 => {
+                let n_bytes = usize::try_from(take_varint(&mut bytes)?).ok()?;
+                Value::Bytes(take(&mut bytes, n_bytes)?.to_vec())
+            }
+            5 => Value::Four(take(&mut bytes, 4)?.try_into().ok()?),
+            _ => return None,
+        };
+        let number = tag >> 3;
+        fields.push(Field { number, value });
+    }
+    Some(fields)
+}
+
+fn take<'a>(bytes: &mut &'a [u8], n_bytes: usize) -> Option<&'a [u8]> {
+    let (first, rest) = bytes.split_at_checked(n_bytes)?;
+    *bytes = rest;
+    Some(first)
+}
+
+fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = *take(bytes, 1)?.first()?;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn write(fields: &[Field]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for Field { number, value } in fields {
+        match value {
+            Value::Varint(value) => {
+                put_varint(&mut bytes, number << 3);
+                put_varint(&mut bytes, *value);
+            }
+            Value::Eight(value) => {
+                put_varint(&mut bytes, number << 3 | 1);
+                bytes.extend(value);
+            }
+            Value::Bytes(value) => {
+                put_varint(&mut bytes, number << 3 | 2);
+                put_varint(&mut bytes, value.len() as u64);
+                bytes.extend(value);
+            }
+            Value::Four(value) => {
+                put_varint(&mut bytes, number << 3 | 5);
+                bytes.extend(value);
+            }
+        }
+    }
+    bytes
+}
+
+fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_changed_is_written_as_it_was() {
+        // A varint, a message with a varint in it, eight bytes, four.
+        let message = [
+            8, 0x96, 1, 0x12, 2, 8, 1, 0x19, 1, 2, 3, 4, 5, 6, 7, 8, 0x25, 1, 2, 3, 4,
+        ];
+        assert_eq!(write(&parse(&message).expect("a message")), message);
+    }
+
+    #[test]
+    fn most_changes_of_fields_leave_a_message() {
+        let message = [8, 0x96, 1, 0x12, 4, 8, 1, 0x10, 2, 0x1a, 1, 65];
+        let mut rng = Rng::with_seed(1);
+        let changed = (0..1_000).map(|_| mutated_fields(&mut rng, &message, 0));
+        let (mut n_whole, mut n_others) = (0, 0);
+        for changed in changed {
+            n_whole += usize::from(parse(&changed).is_some());
+            n_others += usize::from(changed != message);
+        }
+        assert!(n_whole > 800 && n_others > 800, "{n_whole}, {n_others}");
+    }
+}

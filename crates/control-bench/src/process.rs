@@ -1,0 +1,250 @@
+//! The switch as a process: started, looked at, and stopped with its totals.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::Result;
+use crate::namespace::PAIRS;
+
+/// The name by which these programs are the switch.
+const SWITCH: &str = "reprise-switch";
+/// Where switches serve P4Runtime and Thrift, the first of them: the namespace is their own.
+const GRPC: ([u8; 4], u16) = ([127, 0, 0, 1], 9559);
+const THRIFT: ([u8; 4], u16) = ([127, 0, 0, 1], 9090);
+/// How long a switch may take until it answers. With a large state file that is some seconds.
+const START_MAX: Duration = Duration::from_secs(120);
+/// How long until the next look whether it does.
+const LOOK: Duration = Duration::from_millis(20);
+/// The last lines that it said, which are kept.
+const LINES_KEPT: usize = 1_000;
+
+/// Which switch.
+#[derive(Debug, Clone)]
+pub enum Kind {
+    /// This build's.
+    Reprise {
+        /// `--state`.
+        state: Option<PathBuf>,
+        /// Further words of the command line.
+        options: Vec<String>,
+    },
+    /// A `simple_switch_grpc`.
+    Bmv2(PathBuf),
+}
+
+/// A switch that serves; killed if it was not stopped.
+pub struct Process {
+    child: Child,
+    said: Arc<Mutex<Vec<String>>>,
+    readers: Vec<JoinHandle<String>>,
+}
+
+/// Is the switch, where the program was started by its name.
+pub fn as_switch() -> Option<ExitCode> {
+    let name = std::env::args_os().next()?;
+    let is_it = Path::new(&name).file_name()? == SWITCH;
+    is_it.then(|| reprise_switch::main(&reprise_switch::Parts::default()))
+}
+
+/// Which switch of those at once; the first has the interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place(pub u16);
+
+impl Place {
+    /// The first.
+    pub const FIRST: Self = Self(0);
+
+    /// Where its P4Runtime is served.
+    pub fn grpc(self) -> SocketAddr {
+        let (address, port) = GRPC;
+        SocketAddr::from((address, port + self.0))
+    }
+
+    /// Where its Thrift is served.
+    pub fn thrift(self) -> SocketAddr {
+        let (address, port) = THRIFT;
+        SocketAddr::from((address, port + self.0))
+    }
+}
+
+fn command(kind: &Kind, place: Place) -> Result<Command> {
+    let ports = PAIRS.iter().zip(1..).filter(|_| place == Place::FIRST);
+    let interfaces = ports.flat_map(|((_, ours), n)| ["-i".to_owned(), format!("{n}@{ours}")]);
+    let (grpc, port) = (place.grpc().to_string(), place.thrift().port().to_string());
+    let command = match kind {
+        Kind::Reprise { state, options } => {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.arg0(SWITCH).args(interfaces);
+            command.args(["--grpc", &grpc, "--thrift-port", &port, "--json"]);
+            if let Some(state) = state {
+                command.arg("--state").arg(state);
+            }
+            command.args(options);
+            command
+        }
+        Kind::Bmv2(program) => {
+            let mut command = Command::new(program);
+            command
+                .args(interfaces)
+                .args(["--no-p4", "--device-id", "1"]);
+            command.args(["--thrift-port", &port, "--", "--grpc-server-addr", &grpc]);
+            command
+        }
+    };
+    Ok(command)
+}
+
+impl Process {
+    /// Starts a switch, and waits until it can be reached.
+    ///
+    /// # Errors
+    /// It does not start; with what it said.
+    pub fn start(kind: &Kind, place: Place) -> Result<Self> {
+        let mut child = command(kind, place)?
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("the switch does not start: {error}"))?;
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let said = Arc::default();
+        let mut readers = Vec::new();
+        readers.extend(out.map(|out| thread::spawn(move || all_of(out))));
+        let lines = Arc::clone(&said);
+        readers.extend(err.map(|err| thread::spawn(move || lines_of(err, &lines))));
+        let mut process = Self {
+            child,
+            said,
+            readers,
+        };
+        let began = Instant::now();
+        while TcpStream::connect(place.thrift()).is_err() {
+            if !process.is_alive() || began.elapsed() > START_MAX {
+                return Err(format!("the switch does not serve: {}", process.said()).into());
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(process)
+    }
+
+    /// Whether it still runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The last that it said on standard error.
+    pub fn said(&self) -> String {
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.join("\n")
+    }
+
+    /// What can be asked of it while it runs.
+    pub fn looked_at(&self) -> Looked {
+        Looked(self.child.id())
+    }
+
+    /// Ends it as a machine does that loses its power.
+    ///
+    /// # Errors
+    /// It had ended by itself.
+    pub fn kill(mut self) -> Result<()> {
+        if !self.is_alive() {
+            return Err(format!("the switch had ended: {}", self.said()).into());
+        }
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Stops it; its totals, if it prints them as JSON.
+    ///
+    /// # Errors
+    /// It ended otherwise than with exit code 0.
+    pub fn stop(mut self) -> Result<Option<Value>> {
+        let killed = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status()?;
+        if !killed.success() {
+            return Err(format!("the switch had ended: {}", self.said()).into());
+        }
+        let status = self.child.wait()?;
+        let said = self.readers.drain(..).map(JoinHandle::join);
+        let printed: Vec<String> = said.filter_map(std::result::Result::ok).collect();
+        if !status.success() {
+            return Err(format!("the switch ended with {status}: {}", self.said()).into());
+        }
+        let last = printed.first().and_then(|text| text.lines().last());
+        Ok(last.and_then(|line| serde_json::from_str(line).ok()))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Gone already where it was stopped.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn all_of(mut out: impl std::io::Read) -> String {
+    let mut text = Vec::new();
+    // What was read before an error is what there is.
+    let _ = out.read_to_end(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn lines_of(err: impl std::io::Read, kept: &Mutex<Vec<String>>) -> String {
+    for line in BufReader::new(err)
+        .lines()
+        .map_while(std::result::Result::ok)
+    {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= LINES_KEPT {
+            kept.drain(..LINES_KEPT / 2);
+        }
+        kept.push(line);
+    }
+    String::new()
+}
+
+/// A process, as the system shows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Looked(u32);
+
+impl Looked {
+    /// Bytes of memory that it has now; 0 of one that has ended.
+    pub fn memory_bytes(self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    /// The most that it has had.
+    pub fn memory_bytes_max(self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    fn status(self, name: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0)).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        kib.unwrap_or(0) * 1024
+    }
+
+    /// Descriptors that it has open; 0 of one that has ended.
+    pub fn n_descriptors(self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.0)).map_or(0, Iterator::count)
+    }
+
+    /// Threads that it has; 0 of one that has ended.
+    pub fn n_threads(self) -> usize {
+        fs::read_dir(format!("/proc/{}/task", self.0)).map_or(0, Iterator::count)
+    }
+}

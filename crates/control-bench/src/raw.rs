@@ -1,0 +1,136 @@
+//! gRPC calls whose messages are any bytes.
+
+use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use prost::bytes::{Buf as _, BufMut as _};
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::Channel;
+use tonic::{Request, Status, Streaming};
+
+/// Bytes as they are.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Raw;
+
+impl Codec for Raw {
+    type Encode = Vec<u8>;
+    type Decode = Vec<u8>;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        *self
+    }
+
+    fn decoder(&mut self) -> Self {
+        *self
+    }
+}
+
+impl Encoder for Raw {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, item: Vec<u8>, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        to.put_slice(&item);
+        Ok(())
+    }
+}
+
+impl Decoder for Raw {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
+        let mut item = vec![0; from.remaining()];
+        from.copy_to_slice(&mut item);
+        Ok(Some(item))
+    }
+}
+
+/// The calls that there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rpc {
+    /// `p4.v1.P4Runtime`'s.
+    Write,
+    /// Its answers are a stream.
+    Read,
+    /// To another pipeline.
+    SetForwardingPipelineConfig,
+    /// The pipeline.
+    GetForwardingPipelineConfig,
+    /// The version.
+    Capabilities,
+    /// A stream both ways.
+    StreamChannel,
+    /// `reprise.v1.Switch`'s.
+    Drain,
+    /// All counters.
+    GetCounters,
+}
+
+impl Rpc {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Write,
+        Self::Read,
+        Self::SetForwardingPipelineConfig,
+        Self::GetForwardingPipelineConfig,
+        Self::Capabilities,
+        Self::StreamChannel,
+        Self::Drain,
+        Self::GetCounters,
+    ];
+
+    fn path(self) -> PathAndQuery {
+        PathAndQuery::from_static(match self {
+            Self::Write => "/p4.v1.P4Runtime/Write",
+            Self::Read => "/p4.v1.P4Runtime/Read",
+            Self::SetForwardingPipelineConfig => "/p4.v1.P4Runtime/SetForwardingPipelineConfig",
+            Self::GetForwardingPipelineConfig => "/p4.v1.P4Runtime/GetForwardingPipelineConfig",
+            Self::Capabilities => "/p4.v1.P4Runtime/Capabilities",
+            Self::StreamChannel => "/p4.v1.P4Runtime/StreamChannel",
+            Self::Drain => "/reprise.v1.Switch/Drain",
+            Self::GetCounters => "/reprise.v1.Switch/GetCounters",
+        })
+    }
+}
+
+/// Sends messages, more than one for a stream, and takes what comes; how many answers there were.
+///
+/// # Errors
+/// As the switch says.
+pub async fn call(channel: &Channel, rpc: Rpc, messages: Vec<Vec<u8>>) -> Result<usize, Status> {
+    let mut grpc = tonic::client::Grpc::new(channel.clone());
+    let ready = grpc.ready().await;
+    ready.map_err(|error| Status::unavailable(error.to_string()))?;
+    if rpc == Rpc::StreamChannel || rpc == Rpc::Read {
+        let messages = Request::new(tokio_stream::iter(messages));
+        let answers = grpc.streaming(messages, rpc.path(), Raw).await?;
+        return all(answers.into_inner()).await;
+    }
+    let message = messages.into_iter().next().unwrap_or_default();
+    let answer = grpc.unary(Request::new(message), rpc.path(), Raw).await;
+    answer.map(|_| 1)
+}
+
+async fn all(mut answers: Streaming<Vec<u8>>) -> Result<usize, Status> {
+    let mut n_answers = 0;
+    while answers.message().await?.is_some() {
+        n_answers += 1;
+    }
+    Ok(n_answers)
+}
+
+/// A connection for such calls.
+///
+/// # Errors
+/// Nobody serves.
+pub async fn connect(place: crate::process::Place) -> crate::Result<Channel> {
+    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", place.grpc()))?;
+    Ok(endpoint.connect().await?)
+}
+
+/// The usual client, on such a connection.
+pub fn client(channel: &Channel) -> P4RuntimeClient<Channel> {
+    P4RuntimeClient::new(channel.clone())
+}

@@ -1,0 +1,222 @@
+//! Batches for the table of `programs/stations.p4`, and their latencies.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use control_bench::Result;
+use control_bench::controller::Controller;
+use control_bench::traffic;
+use hdrhistogram::Histogram;
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType};
+use p4runtime_proto::p4::v1::table_action::Type as ActionType;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{
+    Action, Entity, FieldMatch, TableAction, TableEntry, Update, WriteRequest, action,
+};
+
+/// The port by which frames leave.
+const PORT: u8 = 2;
+/// Latencies are kept up to ten minutes, to three digits.
+const LATENCY_MAX_US: u64 = 600_000_000;
+
+/// Ids of the program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ids {
+    table: u32,
+    forward: u32,
+}
+
+impl Ids {
+    pub(crate) fn of(p4info: &P4Info) -> Result<Self> {
+        let table = p4info.tables.first().and_then(|it| it.preamble.as_ref());
+        let mut actions = p4info.actions.iter().filter_map(|it| it.preamble.as_ref());
+        let forward = actions.find(|it| it.alias == "forward");
+        let (Some(table), Some(forward)) = (table, forward) else {
+            return Err("the program has neither its table nor its action".into());
+        };
+        Ok(Self {
+            table: table.id,
+            forward: forward.id,
+        })
+    }
+
+    /// What finds the entry of an address; of all entries, if there is none.
+    pub(crate) fn wanted(self, address: Option<[u8; 6]>) -> Entity {
+        Entity {
+            entity: Some(Kind::TableEntry(TableEntry {
+                table_id: self.table,
+                r#match: Vec::from_iter(address.map(key)),
+                ..Default::default()
+            })),
+        }
+    }
+
+    fn update(self, of: Type, address: [u8; 6]) -> Update {
+        let param = action::Param {
+            param_id: 1,
+            value: vec![PORT],
+        };
+        let action = Action {
+            action_id: self.forward,
+            params: vec![param],
+        };
+        let action = TableAction {
+            r#type: Some(ActionType::Action(action)),
+        };
+        let entry = TableEntry {
+            table_id: self.table,
+            r#match: vec![key(address)],
+            action: (of != Type::Delete).then_some(action),
+            ..Default::default()
+        };
+        Update {
+            r#type: of.into(),
+            entity: Some(Entity {
+                entity: Some(Kind::TableEntry(entry)),
+            }),
+        }
+    }
+}
+
+fn key(address: [u8; 6]) -> FieldMatch {
+    FieldMatch {
+        field_id: 1,
+        field_match_type: Some(FieldMatchType::Exact(Exact {
+            value: address.to_vec(),
+        })),
+    }
+}
+
+/// The address of an entry that no frame is for.
+pub(crate) fn station(n: u32) -> [u8; 6] {
+    // Neighbours are far from each other, as addresses of vendors are.
+    let [a, b, c, d] = n.wrapping_mul(2_654_435_761).to_be_bytes();
+    [2, 0, a, b, c, d]
+}
+
+/// What is written next.
+pub(crate) struct Batches {
+    ids: Ids,
+    size: u32,
+    /// Numbers of the entries that are there.
+    there: Range<u32>,
+    random: fastrand::Rng,
+}
+
+impl Batches {
+    pub(crate) fn new(ids: Ids, size: u32) -> Self {
+        Self {
+            ids,
+            size,
+            there: 0..0,
+            random: fastrand::Rng::with_seed(1),
+        }
+    }
+
+    pub(crate) fn n_entries(&self) -> u32 {
+        self.there.end - self.there.start
+    }
+
+    /// An entry that is there.
+    pub(crate) fn any(&mut self) -> u32 {
+        self.random.u32(self.there.clone())
+    }
+
+    /// Entries for the frames that pass.
+    pub(crate) fn for_traffic(&self, n_flows: u16) -> Vec<Update> {
+        let flows = 0..n_flows;
+        let entries = flows.map(|flow| self.ids.update(Type::Insert, traffic::address(flow)));
+        entries.collect()
+    }
+
+    /// A whole batch of new entries, or what is left to so many.
+    pub(crate) fn inserts(&mut self, n_entries_max: u32) -> Vec<Update> {
+        let n_entries = self
+            .size
+            .min(n_entries_max.saturating_sub(self.n_entries()));
+        let new = self.there.end..self.there.end + n_entries;
+        self.there.end = new.end;
+        let ids = self.ids;
+        new.map(|n| ids.update(Type::Insert, station(n))).collect()
+    }
+
+    /// A batch that leaves as many entries as there were: half of it changes entries, a quarter deletes the oldest,
+    /// a quarter inserts.
+    pub(crate) fn churn(&mut self) -> Vec<Update> {
+        let n_new = self.size / 4;
+        let old = self.there.start..self.there.start + n_new;
+        let new = self.there.end..self.there.end + n_new;
+        self.there = old.end..new.end;
+        let ids = self.ids;
+        let deletes = old.map(|n| ids.update(Type::Delete, station(n)));
+        let inserts = new.map(|n| ids.update(Type::Insert, station(n)));
+        let mut updates: Vec<Update> = deletes.chain(inserts).collect();
+        for _ in 2 * n_new..self.size {
+            let changed = station(self.any());
+            updates.push(ids.update(Type::Modify, changed));
+        }
+        updates
+    }
+}
+
+/// Times of calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Latencies(Histogram<u64>);
+
+impl Latencies {
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self(Histogram::new_with_max(LATENCY_MAX_US, 3)?))
+    }
+
+    pub(crate) fn add(&mut self, took: Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.0.saturating_record(us);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) -> Result<()> {
+        Ok(self.0.add(&other.0)?)
+    }
+
+    /// Milliseconds.
+    pub(crate) fn ms(&self, quantile: f64) -> f64 {
+        self.0.value_at_quantile(quantile) as f64 / 1e3
+    }
+}
+
+/// Writes a batch that is to be without a mistake.
+pub(crate) async fn write(controller: &mut Controller, request: WriteRequest) -> Result<()> {
+    let written = controller.client.write(request).await;
+    Ok(written
+        .map(drop)
+        .map_err(|status| format!("a batch is refused: {status}"))?)
+}
+
+/// Writes at a steady rate for a time, or as fast as it can where it is behind: the rate, and latencies from when
+/// each batch was due.
+pub(crate) async fn write_steadily(
+    controller: &mut Controller,
+    batches: &mut Batches,
+    writes_per_s: u32,
+    time: Duration,
+) -> Result<(f64, Latencies)> {
+    let (began, mut latencies) = (Instant::now(), Latencies::new()?);
+    let apart = Duration::from_secs_f64(f64::from(batches.size) / f64::from(writes_per_s));
+    let mut n_batches = 0;
+    while began.elapsed() < time && apart * n_batches < time {
+        let request = controller.batch(batches.churn());
+        let due = began + apart * n_batches;
+        tokio::time::sleep_until(due.into()).await;
+        write(controller, request).await?;
+        latencies.add(due.elapsed());
+        n_batches += 1;
+    }
+    // What is done early is no higher rate.
+    let seconds = began.elapsed().max(apart * n_batches).as_secs_f64();
+    Ok((f64::from(n_batches * batches.size) / seconds, latencies))
+}

@@ -1,0 +1,106 @@
+//! The benchmark runs and loses no packet; the switch withstands ten seconds of abuse; killed some times it has what it
+//! answered. The long runs are in CONTRIBUTING.md.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect"
+)]
+
+use std::io::Write as _;
+use std::process::Command;
+
+/// Standard output, where namespaces are to be had; elsewhere it says that the test was not run, and with `CI=true`
+/// that is a failure.
+fn run(program: &str, arguments: &[&str]) -> Option<String> {
+    let probe = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--net", "--"])
+        .args(["ip", "link", "add", "v0", "type", "veth", "peer", "v1"])
+        .output();
+    if !probe.as_ref().is_ok_and(|output| output.status.success()) {
+        let message = format!("NOT TESTED: {program}: no network namespaces here: {probe:?}");
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{message}");
+        // Past the test harness, which would swallow it.
+        let _ = writeln!(std::io::stderr(), "{message}");
+        return None;
+    }
+    let output = Command::new(program).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {said}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[test]
+fn the_benchmark_accounts_for_every_packet_with_and_without_a_state_file() {
+    let folder = folder();
+    let path = folder.path().to_str().unwrap();
+    let arguments = ["--quick", "--readers", "10", "--json", "--state-in", path];
+    let Some(text) = run(env!("CARGO_BIN_EXE_reprise-control-bench"), &arguments) else {
+        return;
+    };
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        let figure = |name: &str| {
+            let median = row["figures"][name]["median"].as_f64();
+            median.unwrap_or_else(|| panic!("no {name} in {row}"))
+        };
+        assert_eq!(figure("frames_unaccounted"), 0.0, "{row}");
+        assert_eq!(figure("frames_lost"), 0.0, "{row}");
+        assert_eq!(figure("frames_out_of_order"), 0.0, "{row}");
+        assert!(figure("frames_sent") > 1_000.0, "{row}");
+        assert_eq!(figure("entries"), 20_000.0, "{row}");
+        for name in [
+            "insert_writes_per_s",
+            "steady_writes_per_s",
+            "entry_reads",
+            "table_reads_entries_per_s",
+            "thrift_adds_per_s",
+            "memory_after_mib",
+        ] {
+            assert!(figure(name) > 0.0, "{name} in {row}");
+        }
+        assert!(figure("steady_batch_p50_ms") <= figure("steady_batch_max_ms"));
+    }
+    assert!(rows[1]["figures"]["state_file_mib"].is_object());
+    assert!(rows[1]["figures"]["restart_s"].is_object());
+}
+
+#[test]
+fn the_switch_withstands_abuse() {
+    let arguments = ["--seconds", "8", "--connections", "300", "--seed", "3"];
+    let program = env!("CARGO_BIN_EXE_reprise-control-abuse");
+    if let Some(text) = run(program, &arguments) {
+        assert!(text.contains("nothing was found"), "{text}");
+        // Everybody was there.
+        for what in [
+            "tokens Ok",
+            "tokens PermissionDenied",
+            "pipelines Ok",
+            "messages Write",
+            "messages StreamChannel",
+            "Thrift calls answered",
+            "oversize",
+            "swept, given up",
+            "connections slow",
+        ] {
+            assert!(text.contains(what), "no {what}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_switch_that_is_killed_has_everything_that_it_answered() {
+    let folder = folder();
+    let path = folder.path().to_str().unwrap();
+    let arguments = ["--kills", "20", "--seed", "5", "--state-in", path];
+    let program = env!("CARGO_BIN_EXE_reprise-control-kills");
+    if let Some(text) = run(program, &arguments) {
+        assert!(text.starts_with("20 kills"), "{text}");
+        assert!(!text.contains(" 0 calls answered"), "{text}");
+    }
+}
