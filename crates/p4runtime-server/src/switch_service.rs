@@ -107,7 +107,7 @@ fn to_proto(mut counted: Counted) -> GetCountersResponse {
                 .map(|(reason, n)| drop_counter(reason, *n))
                 .collect(),
             link_down_events: status.link_down_events,
-            link: link_state(status.link).into(),
+            link: link_state(status.reported_link()).into(),
             link_up_events: status.link_up_events,
             lost_events: status.lost_events,
             unserved_queues: status.unserved_queues,
