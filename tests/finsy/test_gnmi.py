@@ -1,4 +1,4 @@
-"""gNMI as finsy speaks it, beside P4Runtime on the same address: ports are read, followed, disabled."""
+"""gNMI as finsy speaks it, on P4Runtime's address: ports are read, followed, disabled."""
 
 import asyncio
 import subprocess
@@ -161,8 +161,10 @@ def test_counters_are_the_frames_of_packet_outs(address: str, in_memory: bool) -
             names += [(back, "in-pkts"), (back, "in-octets")] if back else []
 
             async def counters() -> list[int]:
-                values = [await value(client, name, f"state/counters/{leaf}") for name, leaf in names]
-                return [int(str(value)) for value in values]
+                found = []
+                for name, leaf in names:
+                    found.append(int(str(await value(client, name, f"state/counters/{leaf}"))))
+                return found
 
             before = await counters()
             packet = fy.P4PacketOut(FRAME, egress_port=number, _pad=0)
@@ -175,7 +177,9 @@ def test_counters_are_the_frames_of_packet_outs(address: str, in_memory: bool) -
     run(address, check)
 
 
-def test_a_link_that_goes_down_is_told_and_the_controller_s_port_is_down(address: str, in_memory: bool) -> None:
+def test_the_controller_s_port_follows_a_link_that_goes_down(
+    address: str, in_memory: bool
+) -> None:
     if in_memory:
         pytest.skip("NOT TESTED, a switch in memory has no interfaces")
 
