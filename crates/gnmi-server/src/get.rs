@@ -239,10 +239,10 @@ fn members(
 }
 
 /// The members of an object within others, which are made where they are not there yet.
-fn within(
-    members: &mut Map<String, Json>,
+fn within<'a>(
+    members: &'a mut Map<String, Json>,
     names: &mut dyn Iterator<Item = String>,
-) -> Option<&mut Map<String, Json>> {
+) -> Option<&'a mut Map<String, Json>> {
     let Some(name) = names.next() else {
         return Some(members);
     };
