@@ -110,7 +110,7 @@ lint-python: .venv/stamp
 	.venv/bin/ruff format --check .
 	$(PART) "Python's types" .venv/bin/mypy lab tests python/aom/aom examples
 
-test-generated: checked ## the code generated from the P4Runtime protocol is current
+test-generated: checked ## the code generated from the protocols of P4Runtime and gNMI is current
 	$(PART) "generated code" env REPRISE_GENERATE=$(CURDIR)/target/checked/release/p4runtime-proto-generate \
 		crates/p4runtime-proto/regenerate.sh --check
 

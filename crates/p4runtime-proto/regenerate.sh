@@ -1,6 +1,6 @@
 #!/bin/sh
-# Regenerates src/generated from the P4Runtime .proto files inside the Python package finsy,
-# and from our own proto/. With --check: changes nothing, fails if the committed code is not current.
+# Regenerates src/generated of this crate and of gnmi-proto from the .proto files of P4Runtime and gNMI inside
+# the Python package finsy, and from our own proto/. With --check: changes nothing, fails if the committed code is not current.
 # Needs cargo and pip; no protoc. REPRISE_GENERATE may name the generator where it is built already.
 set -eu
 
@@ -37,15 +37,24 @@ generate() {
         cargo run --quiet --manifest-path "$crate_dir/generate/Cargo.toml" -- "$@"
     fi
 }
-generate "$work_dir/generated" "$work_dir/wheel/finsy/proto" "$crate_dir/proto"
+definitions="$work_dir/wheel/finsy/proto"
+gnmi_dir="$crate_dir/../gnmi-proto"
+generate p4runtime "$work_dir/p4runtime" "$definitions" "$crate_dir/proto"
+generate gnmi "$work_dir/gnmi" "$definitions"
 
-if $check; then
-    if ! diff -r "$crate_dir/src/generated" "$work_dir/generated"; then
-        echo "crates/p4runtime-proto/src/generated is not current: run crates/p4runtime-proto/regenerate.sh" >&2
-        exit 1
+# finish FOLDER CRATE: compares what was generated with what a crate has, or puts it there.
+finish() {
+    name=crates/$(basename "$(cd "$2" && pwd)")/src/generated
+    if $check; then
+        if ! diff -r "$2/src/generated" "$work_dir/$1"; then
+            echo "$name is not current: run crates/p4runtime-proto/regenerate.sh" >&2
+            exit 1
+        fi
+        echo "$name is current"
+    else
+        rm -rf "$2/src/generated"
+        cp -r "$work_dir/$1" "$2/src/generated"
     fi
-    echo "crates/p4runtime-proto/src/generated is current"
-else
-    rm -rf "$crate_dir/src/generated"
-    cp -r "$work_dir/generated" "$crate_dir/src/generated"
-fi
+}
+finish p4runtime "$crate_dir"
+finish gnmi "$gnmi_dir"

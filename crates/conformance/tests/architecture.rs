@@ -62,6 +62,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("thrift-server", &["control", "dataplane"]),
+    ("gnmi-proto", &[]),
+    ("gnmi-server", &["control", "dataplane", "gnmi-proto"]),
     ("conference", &["p4runtime-proto", "tls"]),
     (
         "reprise-switch",
@@ -70,6 +72,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "control",
             "dataplane",
             "dataplane-jit",
+            "gnmi-server",
             "p4-compiler",
             "p4runtime-proto",
             "p4runtime-server",
@@ -185,7 +188,7 @@ fn every_crate_depends_only_on_what_is_below_it() {
 }
 
 /// What speaks of a protocol: in the name of a crate, or in a line of source.
-const PROTOCOLS: [&str; 4] = ["p4runtime", "prost", "tonic", "grpc"];
+const PROTOCOLS: [&str; 5] = ["p4runtime", "gnmi", "prost", "tonic", "grpc"];
 
 fn speaks_of_a_protocol(text: &str) -> Option<&str> {
     let speaks = |line: &&str| {

@@ -1,5 +1,6 @@
 //! The device behind all protocols: its pipelines, and the way to the threads of its workers.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -11,9 +12,10 @@ use crate::changes::{Changes, Teller};
 use crate::counted::Counted;
 use crate::error::{Error, OperationResult};
 use crate::pipeline::{Checked, Pipeline, View};
+use crate::ports::EnabledSince;
 use crate::reading::Reading;
 use crate::store::{Store, blocking};
-use crate::switch_handle::{Subscriber, SwitchContext, SwitchHandle, Work};
+use crate::switch_handle::{LinkSender, Subscriber, SwitchContext, SwitchHandle, Work};
 use crate::turn::Turn;
 use crate::workers::{Countdown, Registers, expect_one_for_all};
 
@@ -29,6 +31,9 @@ pub struct Device {
     committed: Mutex<Option<Arc<Pipeline>>>,
     pub(crate) saved: Mutex<Option<Arc<Pipeline>>>,
     pub(crate) changes: Teller,
+    /// What control calls have said of ports, and told to everybody: links' changes too.
+    pub(crate) enabled: Mutex<BTreeMap<PortId, EnabledSince>>,
+    pub(crate) links: LinkSender,
     store: OnceLock<Arc<dyn Store>>,
 }
 
@@ -65,6 +70,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Device {
     /// A device without a pipeline.
     pub fn new(handle: Arc<dyn SwitchHandle>, registers: Registers) -> Self {
+        let links = LinkSender::default();
+        handle.subscribe(Subscriber::Links(links.clone()));
         Self {
             handle,
             registers,
@@ -73,6 +80,8 @@ impl Device {
             committed: Mutex::default(),
             saved: Mutex::default(),
             changes: Teller::default(),
+            enabled: Mutex::default(),
+            links,
             store: OnceLock::new(),
         }
     }

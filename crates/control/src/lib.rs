@@ -29,6 +29,9 @@
 //!   ends; so an update of several calls is never seen in part, and a pipeline is seen with the first piece that is
 //!   written to it again. It is the piece and not the batch, since packets that the offload punts see each piece, and
 //!   both sides are to agree as frames pass. What is read is asked of the offload first; a drain waits for it too.
+//! - **Ports are enabled and disabled** ([`Turn::set_ports_enabled`]) in a turn too, with a pipeline or without, each
+//!   worker in one piece. They are reported as enabled or not ([`Device::ports`]) from step 7 on, when every worker
+//!   has done it.
 //! - **Work names the pipeline that it was made for.** Where another forwards it is refused ([`Error::Replaced`]); once
 //!   it has begun only somebody who replaces programs behind the device can bring that about.
 //! - **A read** ([`Device::reading`]) waits until nobody has a turn, and nobody gets one until it is dropped. A large one
@@ -36,7 +39,7 @@
 //! - **Frames** have their turn between pieces: a loop runs so many updates a turn, whoever wrote them.
 //!
 //! Reading order: `switch_handle`, `device`, `turn`, `pipeline`, `operation`, `batch`, `undo`, `reading`,
-//! `changes`, `store`.
+//! `changes`, `store`, `ports`.
 
 mod batch;
 mod changes;
@@ -48,6 +51,7 @@ pub mod limits;
 mod notes;
 mod operation;
 mod pipeline;
+mod ports;
 mod reading;
 mod store;
 mod switch_handle;
@@ -64,12 +68,13 @@ pub use lent::Lent;
 pub use notes::{EntryKey, Note, Notes};
 pub use operation::{CellValue, EntryChange, NewAction, Operation};
 pub use pipeline::{Checked, Pipeline, blank_switch};
+pub use ports::Port;
 pub use reading::{Places, Reading};
 pub use store::{JsonOrigin, Kept, Origin, OriginOf, Slot, Store, StoreError};
 pub use switch_handle::{
-    DigestNotice, DigestSender, DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, LinkState,
-    NoticeSender, PacketInFrame, PacketInSender, PortStatus, Subscriber, SwitchContext,
-    SwitchHandle, Work,
+    Casts, DigestNotice, DigestSender, DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender,
+    LinkSender, LinkState, NoticeSender, PacketInFrame, PacketInSender, PortStatus, Subscriber,
+    SwitchContext, SwitchHandle, Work,
 };
 pub use turn::{Committed, Saved, Turn, Written};
 pub use workers::Registers;

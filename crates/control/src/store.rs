@@ -7,6 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use dataplane::PortId;
+
 use crate::batch::Batch;
 use crate::error::{Error, OperationResult};
 
@@ -63,6 +65,8 @@ pub enum Kept {
     /// A pipeline stands in a slot in place of whatever was there, with what was written to it; in
     /// [`Slot::Forwards`] it has ended a saved one.
     Pipeline(Slot, OriginOf, Arc<Batch>, Arc<[OperationResult]>),
+    /// Ports were enabled (true) or disabled, whatever the pipeline.
+    Ports(Arc<[(PortId, bool)]>),
     /// A batch was written to the pipeline of a slot.
     Written(Slot, OriginOf, Arc<Batch>, Arc<[OperationResult]>),
 }
@@ -72,6 +76,7 @@ impl fmt::Debug for Kept {
         let (what, slot, batch) = match self {
             Self::Pipeline(slot, _, batch, _) => ("Pipeline", slot, batch),
             Self::Written(slot, _, batch, _) => ("Written", slot, batch),
+            Self::Ports(ports) => return write!(f, "Ports({ports:?})"),
         };
         let n_operations = batch.operations.len();
         write!(f, "{what}({slot:?}, {n_operations} operations)")

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// Something to be done on the thread that owns the switch.
 pub type Work = Box<dyn FnOnce(&mut SwitchContext<'_>) + Send>;
@@ -51,6 +51,24 @@ pub enum Subscriber {
     IdleTimeouts(IdleTimeoutSender),
     /// Of digests.
     Digests(DigestSender),
+    /// That something about a port's link has changed.
+    Links(LinkSender),
+}
+
+/// Tells that a link has changed; who is told looks at the ports again. Several changes may be told as one.
+#[derive(Clone, Default)]
+pub struct LinkSender(watch::Sender<u64>);
+
+impl LinkSender {
+    /// Tells that there is something new. Never waits.
+    pub fn tell(&self) {
+        self.0.send_modify(|n_told| *n_told += 1);
+    }
+
+    /// What is told from now on.
+    pub fn follow(&self) -> watch::Receiver<u64> {
+        self.0.subscribe()
+    }
 }
 
 /// Where a loop's packet-ins go.
@@ -172,6 +190,29 @@ impl LinkState {
     }
 }
 
+/// Frames of a port by whom they are for, as the destination address says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Casts {
+    /// That came, for a group of hosts.
+    pub rx_multicast: u64,
+    /// That came, for every host.
+    pub rx_broadcast: u64,
+    /// That left, for a group of hosts.
+    pub tx_multicast: u64,
+    /// That left, for every host.
+    pub tx_broadcast: u64,
+}
+
+impl Casts {
+    /// Adds what another worker has counted at the same port.
+    pub fn add(&mut self, other: &Self) {
+        self.rx_multicast += other.rx_multicast;
+        self.rx_broadcast += other.rx_broadcast;
+        self.tx_multicast += other.tx_multicast;
+        self.tx_broadcast += other.tx_broadcast;
+    }
+}
+
 /// A port as the loop knows it, beside what the switch counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortStatus {
@@ -199,13 +240,41 @@ pub struct PortStatus {
     pub interface: String,
     /// Of a port that an offload serves, whether it forwards there now.
     pub is_offloaded: Option<bool>,
+    /// A control call has disabled it ([`Switch::set_port_enabled`]).
+    pub is_disabled: bool,
+    /// Nanoseconds since 1970 at which its link went down or came up last, or was first looked at; 0 where nobody
+    /// looks.
+    pub link_changed_ns: u64,
+    /// How often its link has gone down or come up.
+    pub link_transitions: u64,
+    /// Bytes of the longest packet behind the Ethernet header that the interface takes; none where it is not known.
+    pub mtu: Option<u32>,
+    /// Its frames by whom they are for; none where the loop does not see each frame.
+    pub casts: Option<Casts>,
 }
 
 impl PortStatus {
+    /// The link as whoever asks for it is told: down while the port is disabled.
+    pub fn reported_link(&self) -> LinkState {
+        match self.link {
+            LinkState::Lost => LinkState::Lost,
+            _ if self.is_disabled => LinkState::Down,
+            link => link,
+        }
+    }
+
+    /// Whether frames can come and leave. What is no interface of the machine's is always there.
+    pub fn is_up(&self) -> bool {
+        matches!(self.reported_link(), LinkState::Up | LinkState::None)
+    }
+
     /// Adds what another worker knows of the same port; all know the same of its interface.
     pub fn add(&mut self, other: &Self) {
         self.rx_dropped += other.rx_dropped;
         self.tx_dropped += other.tx_dropped;
+        if let (Some(ours), Some(theirs)) = (&mut self.casts, &other.casts) {
+            ours.add(theirs);
+        }
         for ((_, ours), (_, theirs)) in self.drops.iter_mut().zip(&other.drops) {
             *ours += theirs;
         }

@@ -169,7 +169,7 @@ impl Turn {
     }
 
     /// Has the store keep what a call has come to.
-    async fn keep(&self, kept: Kept) -> Result<(), Error> {
+    pub(crate) async fn keep(&self, kept: Kept) -> Result<(), Error> {
         let stored = blocking(self.device.store(), |store| store.keep(kept)).await;
         stored.map_err(|error| match error {
             Error::NotStored(why) => Error::NotStored(format!(

@@ -226,3 +226,27 @@ fn ports_that_go_down_and_come_up_are_followed_alike() {
     // Three members, none of them, and the copies with and without the backup.
     assert_eq!(ways.len(), 6, "{ways:?}");
 }
+
+#[test]
+fn ports_that_are_disabled_are_followed_alike() {
+    let program = program();
+    let (mut reference, mut compiled) = (interpreted(&program), native(&program));
+    let mut rng = Rng::with_seed(9);
+    for _ in 0..200 {
+        let (port, is_enabled) = (PortId(rng.u16(0..4)), rng.bool());
+        reference.set_port_enabled(port, is_enabled);
+        compiled.set_port_enabled(port, is_enabled);
+        for dst in 0..16 {
+            for ether_type in [0x0800, 9] {
+                let frame = frame(dst, ether_type);
+                let expected = forward(&mut reference, &frame);
+                assert_eq!(forward(&mut compiled, &frame), expected);
+            }
+        }
+    }
+    assert_eq!(reference.counters(), compiled.counters());
+    let dropped = reference
+        .counters()
+        .dropped(dataplane::DropReason::PortDisabled);
+    assert!(dropped > 500, "{dropped}");
+}

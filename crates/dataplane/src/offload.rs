@@ -41,8 +41,8 @@
 //!    before the next program. The control call succeeds: the engine, which forwards now, has it.
 //! k. *Stop wholly.* After [`Offload::stop`] all frames are punted, nothing is inside, and all that was
 //!    counted is in the accounts. Packets inside leave first, or are dropped for the reason that is
-//!    given. So it is stopped before its program is replaced, as long as somebody listens to a trace,
-//!    when it has failed, and when it is taken away; a failed one gives the accounts as far as it can.
+//!    given. So it is stopped before its program is replaced, as long as somebody listens to a trace
+//!    or a port is disabled, when it has failed, and when it is taken away; a failed one gives the accounts as far as it can.
 //!
 //! Whoever reads numbers calls [`Switch::collect`] first. Without an offload that does nothing, and a
 //! packet pays nothing for that there could be one.
@@ -100,7 +100,7 @@ pub trait Offload: Send {
 /// How an offload stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OffloadStatus {
-    /// It punts all: there is no program, or somebody listens to a trace.
+    /// It punts all: there is no program, somebody listens to a trace, or a port is disabled.
     Waiting,
     /// It forwards, and leaves this to the engine.
     Forwarding(Vec<Interpreted>),

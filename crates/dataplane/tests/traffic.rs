@@ -379,6 +379,49 @@ fn a_rate_holds_recirculated_packets_and_lets_new_frames_pass() {
 }
 
 #[test]
+fn a_disabled_port_takes_no_frame_in_and_gives_none_out_whatever_waits_for_it() {
+    let config = SwitchConfig {
+        egress_rate_pps: Some(1_000),
+        ..SwitchConfig::default()
+    };
+    let builder = replicator();
+    let mut switch = builder.switch(config);
+    let flood = group(1, &[(1, 1), (1, 2), (1, 3), (2, 4)]);
+    switch.insert_multicast_group(flood.clone()).unwrap();
+    assert_eq!(exchange(&mut switch, 0, 0, &[1, 0, 0, 0]).len(), 2);
+    let port = PortId(1);
+    switch.set_port_enabled(port, false);
+    assert!(!switch.is_port_enabled(port) && switch.is_port_enabled(PortId(2)));
+    // Two copies wait for it, at its rate.
+    assert_eq!(drain(&mut switch, 9_000_000), []);
+    assert_eq!(switch.counters().dropped(DropReason::PortDisabled), 2);
+    assert_eq!(exchange(&mut switch, 10_000_000, 1, &[1, 0, 0, 0]), []);
+    let (received, sent) = (
+        switch.counters().port(port).rx_packets,
+        switch.counters().port(port).tx_packets,
+    );
+    assert_eq!((received, sent), (0, 1));
+    // It stays so whatever the program.
+    switch.set_program(builder.program());
+    switch.insert_multicast_group(flood).unwrap();
+    let out = exchange(&mut switch, 20_000_000, 0, &[1, 0, 0, 0]);
+    assert_eq!(out.iter().map(|t| t.port.0).collect::<Vec<_>>(), [2]);
+    drain(&mut switch, 30_000_000);
+    let counters = switch.counters();
+    assert_eq!(counters.dropped(DropReason::PortDisabled), 6);
+    assert_eq!(
+        (
+            counters.port(port).rx_disabled,
+            counters.port(port).tx_disabled
+        ),
+        (1, 5)
+    );
+    switch.set_port_enabled(port, true);
+    assert_eq!(exchange(&mut switch, 40_000_000, 0, &[1, 0, 0, 0]).len(), 2);
+    assert_accounted(&switch);
+}
+
+#[test]
 fn a_higher_priority_leaves_first() {
     let mut b = Builder::new();
     let priority = assign("standard_metadata.priority", field("pkt.kind"));

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use control::{Device, Registers, SwitchHandle};
 use dataplane::{PortId, SwitchConfig};
+use gnmi_server::Gnmi;
 use p4runtime_proto::text_format;
 use p4runtime_server::{Server, ServerConfig};
 use tokio::net::TcpListener;
@@ -58,7 +59,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(address).await?;
     println!("{}", listener.local_addr()?);
     tokio::spawn(loop_back(switch));
-    server.serve(listener, end_of_input()).await?;
+    let gnmi = Gnmi::new(Arc::clone(server.device()));
+    let service = gnmi.service();
+    let end = async move {
+        end_of_input().await;
+        gnmi.end();
+    };
+    server.serve_beside(service, listener, end).await?;
     Ok(())
 }
 

@@ -24,8 +24,8 @@ use crate::pace::PerSecond;
 /// What gRPC puts before a message: a flag and the length.
 const PREFIX_BYTES: usize = 5;
 
-/// How the method that streams requests ends.
-const STREAM_METHOD: &str = "/StreamChannel";
+/// How the methods end that stream requests: P4Runtime's, and gNMI's.
+const STREAM_METHODS: [&str; 2] = ["/StreamChannel", "/Subscribe"];
 
 /// How requests are bounded.
 #[derive(Clone)]
@@ -71,7 +71,8 @@ where
         let caller = request.extensions().get::<Caller>();
         let caller = caller.cloned().unwrap_or_default();
         let call = caller.begin_call();
-        let is_stream = request.uri().path().ends_with(STREAM_METHOD);
+        let path = request.uri().path();
+        let is_stream = STREAM_METHODS.iter().any(|method| path.ends_with(method));
         let (held, bounding) = (HeldForMessage::default(), &self.bounding);
         let request = request.map(|body| {
             Body::new(RequestBody {

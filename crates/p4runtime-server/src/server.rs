@@ -1,5 +1,6 @@
 //! The server: both services on one listener.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,10 @@ use p4runtime_proto::reprise::v1::switch_server::SwitchServer;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
+use tonic::server::NamedService;
+use tonic::service::Routes;
 
 use crate::connections::{ConnectionLimits, Connections};
 use crate::device::{CONTROLLER_DROPS, Device, ServerConfig, ServerLimits, pipeline_set};
@@ -187,6 +192,37 @@ impl Server {
         self.device.write(request.clone(), None).await
     }
 
+    /// As [`Server::serve`], with another gRPC service on the same listener, under the same bounds.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn serve_beside<S>(
+        self,
+        service: S,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> impl Future<Output = Result<(), tonic::transport::Error>> + Send
+    where
+        S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>
+            + NamedService
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Future: Send + 'static,
+    {
+        let service = self.bounding().service(RefusesMalformed(service));
+        self.serve_routes(Routes::new(service), listener, shutdown)
+    }
+
+    fn bounding(&self) -> Bounding {
+        Bounding {
+            bytes: self.device.requests.clone(),
+            stall: self.device.limits.request_stall,
+            rate: self.device.limits.rate,
+        }
+    }
+
     /// Serves `p4.v1.P4Runtime` and `reprise.v1.Switch` until `shutdown` resolves; then streams
     /// are ended, and calls that have begun are finished. What the switch sends to controllers is taken, and
     /// counted where there is none, from this call on, not from when the future is first polled.
@@ -195,6 +231,15 @@ impl Server {
     /// The transport failed.
     pub fn serve(
         self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> impl Future<Output = Result<(), tonic::transport::Error>> + Send {
+        self.serve_routes(Routes::default(), listener, shutdown)
+    }
+
+    fn serve_routes(
+        self,
+        beside: Routes,
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
     ) -> impl Future<Output = Result<(), tonic::transport::Error>> + Send {
@@ -218,11 +263,12 @@ impl Server {
             idle_timeouts,
             digests,
         };
-        self.serve_subscribed(listener, shutdown, told)
+        self.serve_subscribed(beside, listener, shutdown, told)
     }
 
     async fn serve_subscribed(
         self,
+        beside: Routes,
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
         told: Told,
@@ -254,15 +300,12 @@ impl Server {
         let accepting = tokio::spawn(accept(connections, tls, accepted));
         let renewing = self.tls.clone().map(|tls| tokio::spawn(renew(tls)));
         let device = Arc::clone(&self.device);
-        let bounded = Bounding {
-            bytes: device.requests.clone(),
-            stall: device.limits.request_stall,
-            rate: device.limits.rate,
-        };
+        let bounded = self.bounding();
         let served = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(Duration::from_secs(KEEPALIVE_INTERVAL_S)))
             .http2_keepalive_timeout(Some(Duration::from_secs(KEEPALIVE_TIMEOUT_S)))
             .max_concurrent_streams(Some(CALLS_PER_CONNECTION_MAX))
+            .add_routes(beside)
             .add_service(bounded.service(RefusesMalformed(p4runtime)))
             .add_service(bounded.service(RefusesMalformed(switch)))
             .serve_with_incoming_shutdown(ReceiverStream::new(incoming), async move {

@@ -93,6 +93,7 @@ fn to_proto(mut counted: Counted) -> GetCountersResponse {
     let ports = counters.ports().map(|(id, port)| {
         let status = counted.ports.iter().find(|status| status.id == id);
         let status = status.cloned().unwrap_or_default();
+        let link = link_state(status.reported_link()).into();
         let occurred = status.drops.iter().filter(|(_, packets)| *packets > 0);
         PortCounters {
             port: u32::from(id.0),
@@ -107,7 +108,7 @@ fn to_proto(mut counted: Counted) -> GetCountersResponse {
                 .map(|(reason, n)| drop_counter(reason, *n))
                 .collect(),
             link_down_events: status.link_down_events,
-            link: link_state(status.link).into(),
+            link,
             link_up_events: status.link_up_events,
             lost_events: status.lost_events,
             unserved_queues: status.unserved_queues,

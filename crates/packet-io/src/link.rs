@@ -16,6 +16,7 @@ const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
 const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 
@@ -36,6 +37,8 @@ pub struct Link {
     pub name: String,
     /// Administratively up, and with a carrier: frames can come and leave.
     pub is_up: bool,
+    /// Bytes of the longest packet behind the link layer's header; none where the kernel does not say.
+    pub mtu: Option<u32>,
 }
 
 /// Something that happened, or that is so.
@@ -157,10 +160,13 @@ fn parse_link(kind: u16, body: &[u8]) -> Option<LinkEvent> {
     let up = libc::IFF_UP | libc::IFF_LOWER_UP;
     let name = attribute(attributes, IFLA_IFNAME).ok()?;
     let name = String::from_utf8_lossy(name.strip_suffix(&[0]).unwrap_or(name));
+    let mtu = attribute(attributes, IFLA_MTU).ok();
+    let mtu = mtu.and_then(|mtu| Some(u32::from_ne_bytes(mtu.try_into().ok()?)));
     Some(LinkEvent::Present(Link {
         index,
         name: name.into_owned(),
         is_up: flags & up == up,
+        mtu,
     }))
 }
 
@@ -187,6 +193,8 @@ mod tests {
         let events = links().expect("rtnetlink");
         let is_loopback = |event: &LinkEvent| matches!(event, LinkEvent::Present(Link { index: 1, name, .. }) if name == "lo");
         assert_eq!(events.iter().filter(|it| is_loopback(it)).count(), 1);
+        let has_mtu = |event: &LinkEvent| matches!(event, LinkEvent::Present(Link { index: 1, mtu: Some(mtu), .. }) if *mtu > 0);
+        assert!(events.iter().any(has_mtu));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! What a state file has when it is opened.
 
 use control::{Operation, Slot};
-use redb::{Database, ReadableDatabase};
+use dataplane::PortId;
+use redb::{Database, ReadableDatabase, ReadableTable};
 
-use crate::file::{PIPELINES, Result, STATE, decode, decode_pipeline};
+use crate::file::{PIPELINES, PORTS_DISABLED, Result, STATE, decode, decode_pipeline};
 use crate::key;
 
 /// All of a state file.
@@ -13,6 +14,8 @@ pub struct Contents {
     pub forwards: Option<StoredPipeline>,
     /// The one that waits for its commit.
     pub saved: Option<StoredPipeline>,
+    /// Ports that were disabled, whatever the pipeline.
+    pub ports_disabled: Vec<PortId>,
 }
 
 /// A pipeline and what was written to it.
@@ -58,5 +61,11 @@ pub(crate) fn read(database: &Database) -> Result<Contents> {
         forwards.operations.extend(operations(key::switch_range())?);
     }
     let saved = pipeline(Slot::Saved)?;
-    Ok(Contents { forwards, saved })
+    let ports = transaction.open_table(PORTS_DISABLED)?;
+    let ports = ports.iter()?.map(|port| Ok(PortId(port?.0.value())));
+    Ok(Contents {
+        forwards,
+        saved,
+        ports_disabled: ports.collect::<Result<_>>()?,
+    })
 }

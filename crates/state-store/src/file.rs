@@ -6,14 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use control::{Kept, Operation, OperationResult, OriginOf, Slot, Store, StoreError};
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, Table, TableDefinition};
+use dataplane::PortId;
+use redb::{
+    Database, DatabaseError, ReadableDatabase, ReadableTable, Table, TableDefinition,
+    WriteTransaction,
+};
 
 use crate::contents::{self, Contents};
 use crate::fold::{Fold, changed, fold};
 use crate::{cells, key};
 
 /// How values are written. One more whenever [`Operation`], or what it is made of, has changed.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 
 const ABOUT: TableDefinition<'_, &str, u32> = TableDefinition::new("reprise-switch state");
 
@@ -24,6 +28,10 @@ pub(crate) const PIPELINES: TableDefinition<'_, u8, (&[u8], &[u8])> =
 /// By [`key`]: operations.
 pub(crate) const STATE: TableDefinition<'_, &'static [u8], &'static [u8]> =
     TableDefinition::new("state");
+
+/// Numbers of ports that are disabled.
+pub(crate) const PORTS_DISABLED: TableDefinition<'_, u16, ()> =
+    TableDefinition::new("ports disabled");
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
@@ -170,6 +178,7 @@ fn begin(database: &Database) -> Result<()> {
     transaction.open_table(ABOUT)?.insert("format", FORMAT)?;
     transaction.open_table(PIPELINES)?;
     transaction.open_table(STATE)?;
+    transaction.open_table(PORTS_DISABLED)?;
     Ok(transaction.commit()?)
 }
 
@@ -231,6 +240,10 @@ fn transact(database: &Database, changes: &[Kept], mut learned: [u64; 2]) -> Res
                     (*slot, origin, batch, results)
                 }
                 Kept::Written(slot, origin, batch, results) => (*slot, origin, batch, results),
+                Kept::Ports(ports) => {
+                    set_ports(&transaction, ports)?;
+                    continue;
+                }
             };
             write(&mut state, slot, &batch.operations, results)?;
             let last = &mut learned[usize::from(key::slot_byte(slot))];
@@ -239,6 +252,17 @@ fn transact(database: &Database, changes: &[Kept], mut learned: [u64; 2]) -> Res
     }
     transaction.commit()?;
     Ok(learned)
+}
+
+fn set_ports(transaction: &WriteTransaction, ports: &[(PortId, bool)]) -> Result<()> {
+    let mut disabled = transaction.open_table(PORTS_DISABLED)?;
+    for (port, is_enabled) in ports {
+        match is_enabled {
+            true => disabled.remove(port.0)?.map(drop),
+            false => disabled.insert(port.0, ())?.map(drop),
+        };
+    }
+    Ok(())
 }
 
 /// Forgets a pipeline, and where one forwards in its place, the saved one too.

@@ -21,12 +21,13 @@ use std::io;
 use std::sync::Arc;
 
 use control::{
-    DigestNotice, DrainWaiters, IdleTimeoutNotice, LinkState, PacketInFrame, PortStatus,
+    Casts, DigestNotice, DrainWaiters, IdleTimeoutNotice, LinkState, PacketInFrame, PortStatus,
     SwitchContext, Work,
 };
 use dataplane::{Nanos, Offload, OffloadStatus, PortId, Switch, Transmit, Transmitted, limits};
 use packet_io::{Port, PortError, PortStatistics, Waiter};
 
+use crate::casts;
 use crate::clock::Clock;
 use crate::handle::{Mailbox, PortChange};
 use crate::interfaces::LinkStatus;
@@ -147,6 +148,8 @@ struct AttachedPort {
     is_offloaded: bool,
     /// As the switch was told.
     is_up: bool,
+    /// Frames that came and left, by whom they are for.
+    casts: Casts,
 }
 
 impl AttachedPort {
@@ -234,6 +237,7 @@ impl EventLoop {
             link: None,
             is_offloaded: false,
             is_up: true,
+            casts: Casts::default(),
         });
         self.number_wait_places();
     }
@@ -284,9 +288,13 @@ impl EventLoop {
             clock,
             ..
         } = self;
-        let AttachedPort { id, port, .. } = &mut ports[place];
+        let AttachedPort {
+            id, port, casts, ..
+        } = &mut ports[place];
         let (id, now) = (*id, clock.now());
+        let is_enabled = switch.is_port_enabled(id);
         port.receive(now, frames_max, &mut |frame| {
+            casts::count_received(casts, is_enabled, frame);
             switch.handle_frame(now, id, frame)
         })
         .map_err(|source| LoopError::Port { id, source })
@@ -515,6 +523,7 @@ impl EventLoop {
             id,
             port,
             wait_place,
+            casts,
             ..
         } = &mut ports[place];
         let is_due = || port.next_frame_at().is_some_and(|at| at <= now);
@@ -522,7 +531,9 @@ impl EventLoop {
             return Ok(0);
         }
         let (id, arrival) = (*id, Arrival::of(switch, *clock, now));
+        let is_enabled = switch.is_port_enabled(id);
         let received = port.receive(now, RX_BATCH_FRAMES, &mut |frame| {
+            casts::count_received(casts, is_enabled, frame);
             switch.handle_frame(arrival.time(), id, frame)
         });
         self.going_on(received, id)
@@ -558,6 +569,7 @@ impl EventLoop {
             id,
             port,
             wait_place: Some(_),
+            casts,
             ..
         } = &mut self.ports[place]
         else {
@@ -565,7 +577,9 @@ impl EventLoop {
         };
         let (id, switch) = (*id, &mut self.switch);
         let arrival = Arrival::of(switch, self.clock, now);
+        let is_enabled = switch.is_port_enabled(id);
         let received = port.receive(now, n_wanted, &mut |frame| {
+            casts::count_received(casts, is_enabled, frame);
             switch.handle_frame(arrival.time(), id, frame)
         });
         self.going_on(received, id)
@@ -631,6 +645,7 @@ impl EventLoop {
             };
             let attached = &mut ports[place];
             attached.has_queued = true;
+            casts::count_sent(&mut attached.casts, &transmit.frame);
             let sent = attached.port.transmit(now, transmit.frame);
             if let Err(source) = sent {
                 failed.get_or_insert((id, source));
@@ -713,7 +728,13 @@ impl EventLoop {
                 status.lost_events = link.lost_events();
                 status.unserved_queues = link.unserved_queues();
                 status.interface = link.interface();
+                status.link_changed_ns = link.changed_ns();
+                status.link_transitions = link.transitions();
+                status.mtu = link.mtu();
             }
+            status.is_disabled = !self.switch.is_port_enabled(attached.id);
+            // What an offload forwards the loop does not see.
+            status.casts = (!attached.is_offloaded).then_some(attached.casts);
             status.is_offloaded = attached.is_offloaded.then_some(is_forwarding);
             status.drops.clear();
             status.drops.extend(statistics.drops());

@@ -6,8 +6,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use control::{
-    DigestNotice, DigestSender, IdleTimeoutNotice, IdleTimeoutSender, NoticeSender, PacketInFrame,
-    PacketInSender, Subscriber, SwitchHandle, Work,
+    DigestNotice, DigestSender, IdleTimeoutNotice, IdleTimeoutSender, LinkSender, NoticeSender,
+    PacketInFrame, PacketInSender, Subscriber, SwitchHandle, Work,
 };
 use dataplane::{PayloadSignature, PortId};
 use packet_io::{Port, Waker};
@@ -18,6 +18,7 @@ struct Subscribers {
     packet_ins: Arc<Mutex<Vec<PacketInSender>>>,
     idle_timeouts: Arc<Mutex<Vec<IdleTimeoutSender>>>,
     digests: Arc<Mutex<Vec<DigestSender>>>,
+    links: Arc<Mutex<Vec<LinkSender>>>,
 }
 
 fn subscribe<T>(to: &Mutex<Vec<NoticeSender<T>>>, sender: NoticeSender<T>) {
@@ -136,6 +137,14 @@ impl LoopHandle {
             .collect()
     }
 
+    /// A link has changed: the loops look at it before the next frame, and everybody who subscribed is told.
+    pub(crate) fn tell_links(&self) {
+        self.wake();
+        let links = self.subscribers.links.lock();
+        let links = links.unwrap_or_else(PoisonError::into_inner);
+        links.iter().for_each(LinkSender::tell);
+    }
+
     /// Makes the loops look around, for example at something that has finished.
     pub(crate) fn wake(&self) {
         self.workers.iter().for_each(|worker| worker.waker.wake());
@@ -166,6 +175,11 @@ impl SwitchHandle for LoopHandle {
             Subscriber::PacketIns(sender) => subscribe(&to.packet_ins, sender),
             Subscriber::IdleTimeouts(sender) => subscribe(&to.idle_timeouts, sender),
             Subscriber::Digests(sender) => subscribe(&to.digests, sender),
+            Subscriber::Links(sender) => to
+                .links
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(sender),
         }
     }
 }

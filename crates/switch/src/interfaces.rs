@@ -24,7 +24,7 @@ use packet_io::{Link, LinkEvent, LinkMonitor, LostPort, Port, PortError, Waiter,
 
 use crate::error::SwitchError;
 use crate::handle::LoopHandle;
-use crate::ports::Opening;
+use crate::ports::{Opening, since_1970_ns};
 
 /// How often a lost port is tried to be opened although nobody told of its interface, which may be
 /// there and lack something of which no event tells: queues, memory, another switch that ends.
@@ -42,6 +42,12 @@ pub(crate) struct LinkStatus {
     up_events: AtomicU64,
     lost_events: AtomicU64,
     unserved_queues: AtomicU32,
+    /// Nanoseconds since 1970 of the last transition, or of the first look; 0 before.
+    changed_ns: AtomicU64,
+    /// How often it has gone down or come up.
+    transitions: AtomicU64,
+    /// 0 where it is not known.
+    mtu: AtomicU32,
     /// The interface's name now; empty while there is none.
     interface: Mutex<String>,
 }
@@ -63,7 +69,29 @@ impl LinkStatus {
             LinkState::Down => 2,
             LinkState::Lost => 3,
         };
+        let was_up = self.state() == LinkState::Up;
+        let is_first = self.changed_ns() == 0;
         self.state.store(number, Ordering::Relaxed);
+        let is_other = was_up != (state == LinkState::Up);
+        if is_other && !is_first {
+            count(&self.transitions);
+        }
+        if is_other || is_first {
+            let now_ns = since_1970_ns();
+            self.changed_ns.store(now_ns, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn changed_ns(&self) -> u64 {
+        self.changed_ns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn transitions(&self) -> u64 {
+        self.transitions.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn mtu(&self) -> Option<u32> {
+        Some(self.mtu.load(Ordering::Relaxed)).filter(|mtu| *mtu > 0)
     }
 
     pub(crate) fn down_events(&self) -> u64 {
@@ -256,7 +284,12 @@ impl Watch {
 
     /// Takes what has happened; the switch forwards also where that cannot be known.
     fn hear(&mut self) {
-        match self.take_events() {
+        let taken = self.take_events();
+        // Whatever of it was news; who is told looks himself. After a port was opened again it is not known yet.
+        if !self.is_to_look {
+            self.handle.tell_links();
+        }
+        match taken {
             Ok(()) if std::mem::take(&mut self.is_deaf) => tracing::warn!(
                 event = "interfaces_watched",
                 "the interfaces are watched again"
@@ -341,6 +374,7 @@ impl Watch {
             false => LinkState::Down,
         };
         status.set(now);
+        status.mtu.store(link.mtu.unwrap_or(0), Ordering::Relaxed);
         let port = id.0;
         match (before, now) {
             (LinkState::Up, LinkState::Down) => {
@@ -446,6 +480,7 @@ impl Watch {
         watched.status.set(LinkState::Lost);
         watched.status.name().clear();
         watched.status.unserved_queues.store(0, Ordering::Relaxed);
+        watched.status.mtu.store(0, Ordering::Relaxed);
         let lost_events = count(&watched.status.lost_events);
         let (port, interface) = (watched.id.0, &watched.interface);
         tracing::warn!(

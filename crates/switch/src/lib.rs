@@ -12,6 +12,7 @@
 )]
 
 mod bmv2;
+mod casts;
 mod clock;
 mod descriptors;
 mod drops;

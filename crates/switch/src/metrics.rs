@@ -311,7 +311,7 @@ fn port_states(metrics: &mut Metrics, counted: &Counted) {
                 ("name", &port.name),
                 ("state", &state.name()),
             ];
-            metrics.sample(name, labels, u8::from(port.link == state));
+            metrics.sample(name, labels, u8::from(port.reported_link() == state));
         }
     }
 }

@@ -203,7 +203,7 @@ fn start_captures(
     }
 }
 
-fn since_1970_ns() -> u64 {
+pub(crate) fn since_1970_ns() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| now.as_nanos() as u64)
 }

@@ -1,4 +1,4 @@
-//! The threads beside the loop: P4Runtime and signals.
+//! The threads beside the loop: P4Runtime and gNMI, Thrift, metrics, signals.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use control::Device;
 use dataplane::Program;
+use gnmi_server::Gnmi;
 use p4runtime_proto::p4::v1::WriteRequest;
 use p4runtime_server::{Server, ServerConfig, ServerLimits, SetPipelineError, WriteError};
 use tokio::runtime::Runtime;
@@ -185,12 +186,15 @@ impl Services {
         }
         let (shutdown, is_shut_down) = oneshot::channel();
         let (server, handle) = (self.server.clone(), self.handle.clone());
-        let shut_down = async {
+        let gnmi = Gnmi::new(Arc::clone(server.device()));
+        let service = gnmi.service();
+        let shut_down = async move {
             // A sender that is gone means the same.
             let _ = is_shut_down.await;
+            gnmi.end();
         };
         // Before the switch is ready, so that no packet-in comes before somebody counts it.
-        let serving = server.serve(listener, shut_down);
+        let serving = server.serve_beside(service, listener, shut_down);
         let served = self.runtime.spawn(async move {
             if let Err(error) = serving.await {
                 say(&format!(

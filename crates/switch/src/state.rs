@@ -9,6 +9,7 @@ use p4runtime_server::{ORIGIN_KIND, RestoreError, Server, Stored};
 use state_store::{Contents, StateFile, StoredPipeline};
 
 use crate::error::SwitchError;
+use crate::ports::since_1970_ns;
 
 /// A state file, and what it had when it was opened.
 pub(crate) struct StateAtStart {
@@ -69,7 +70,17 @@ impl StateAtStart {
 }
 
 async fn restore(server: &Server, contents: Contents) -> Result<(), RestoreError> {
-    let Contents { forwards, saved } = contents;
+    let Contents {
+        forwards,
+        saved,
+        ports_disabled,
+    } = contents;
+    // Before the pipeline, and long before the first frame.
+    let ports = ports_disabled.into_iter().map(|port| (port, false));
+    let disabled = server
+        .device()
+        .set_ports_enabled(ports.collect(), since_1970_ns());
+    disabled.await?;
     match forwards {
         Some(pipeline) if pipeline.kind == ORIGIN_KIND => server.restore(stored(pipeline)).await?,
         Some(pipeline) => restore_json(server, pipeline).await?,

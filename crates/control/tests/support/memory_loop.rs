@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use control::{
-    DigestNotice, DigestSender, DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, PacketInFrame,
-    PacketInSender, PortStatus, Subscriber, SwitchContext, SwitchHandle, Work,
+    DigestNotice, DigestSender, DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, LinkSender,
+    LinkState, PacketInFrame, PacketInSender, PortStatus, Subscriber, SwitchContext, SwitchHandle,
+    Work,
 };
 use dataplane::{Nanos, OwnedTransmit, PayloadSignature, PortId, Switch, SwitchConfig};
 
@@ -35,6 +36,7 @@ struct Inside {
     subscribers: Vec<PacketInSender>,
     idle_subscribers: Vec<IdleTimeoutSender>,
     digest_subscribers: Vec<DigestSender>,
+    link_subscribers: Vec<LinkSender>,
     transmitted: Vec<OwnedTransmit>,
 }
 
@@ -76,8 +78,13 @@ impl MemoryLoop {
     /// A port goes down, or comes up.
     pub fn set_port_up(&self, port: PortId, is_up: bool) {
         for worker in &self.0 {
-            worker.inside().switch.set_port_up(port, is_up);
+            worker.inside().set_port_up(port, is_up);
         }
+        self.0[0]
+            .inside()
+            .link_subscribers
+            .iter()
+            .for_each(LinkSender::tell);
     }
 
     /// What left since the last call.
@@ -158,6 +165,7 @@ impl SwitchHandle for MemoryLoop {
                 Subscriber::PacketIns(sender) => inside.subscribers.push(sender),
                 Subscriber::IdleTimeouts(sender) => inside.idle_subscribers.push(sender),
                 Subscriber::Digests(sender) => inside.digest_subscribers.push(sender),
+                Subscriber::Links(sender) => inside.link_subscribers.push(sender),
             }
         }
     }
@@ -190,6 +198,7 @@ impl Shared {
                 subscribers: Vec::new(),
                 idle_subscribers: Vec::new(),
                 digest_subscribers: Vec::new(),
+                link_subscribers: Vec::new(),
                 transmitted: Vec::new(),
             }),
         });
@@ -228,6 +237,16 @@ impl Shared {
 }
 
 impl Inside {
+    fn set_port_up(&mut self, port: PortId, is_up: bool) {
+        self.switch.set_port_up(port, is_up);
+        let states = [LinkState::Down, LinkState::Up];
+        for status in self.ports.iter_mut().filter(|status| status.id == port) {
+            status.link = states[usize::from(is_up)];
+            status.link_transitions += 1;
+            status.link_changed_ns += 1;
+        }
+    }
+
     /// What is left of the work.
     fn run(&mut self, work: Work) -> Option<Work> {
         let mut context = SwitchContext {

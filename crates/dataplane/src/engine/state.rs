@@ -25,8 +25,10 @@ pub struct State {
     pub(crate) departures: Departures,
     pub(crate) counters: SwitchCounters,
     pub(crate) tracer: Tracer,
-    /// The switch's, whatever the program.
-    pub(crate) ports_down: PortSet,
+    /// Ports whose links are down. The switch's, whatever the program.
+    pub(crate) links_down: PortSet,
+    /// Ports that a control call has disabled. The switch's, whatever the program.
+    pub(crate) ports_disabled: PortSet,
     /// The latest time that anyone has given.
     pub(crate) now: Nanos,
     identity: u64,
@@ -50,7 +52,8 @@ impl State {
             departures: Departures::default(),
             counters: SwitchCounters::default(),
             tracer: Tracer::default(),
-            ports_down: PortSet::default(),
+            links_down: PortSet::default(),
+            ports_disabled: PortSet::default(),
             now: 0,
             identity: next_identity(),
         }
@@ -59,12 +62,17 @@ impl State {
     /// Replaces the program; tables and externs are as it declares them.
     pub(crate) fn set_program(&mut self, program: Program, random_seed: u64) {
         self.tables = Tables::new(&program, self.now);
-        self.tables.set_ports_down(self.ports_down);
+        self.tables.set_ports_down(self.ports_down());
         self.externs = Externs::new(&program.ir, random_seed, self.now);
         self.payloads.bind(&program.ir.payload_externs);
         self.counters.tables = vec![TableCounters::default(); program.tables.len()];
         self.program = program;
         self.identity = next_identity();
+    }
+
+    /// Ports that whoever watches them takes for down.
+    pub(crate) fn ports_down(&self) -> PortSet {
+        self.links_down.union(self.ports_disabled)
     }
 
     /// Time never goes back, whatever is given.

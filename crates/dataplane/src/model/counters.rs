@@ -13,6 +13,22 @@ pub struct PortCounters {
     pub tx_packets: u64,
     /// Bytes out.
     pub tx_bytes: u64,
+    /// Frames that came while the port was disabled; in none of the above.
+    pub rx_disabled: u64,
+    /// Frames that were to leave while it was.
+    pub tx_disabled: u64,
+}
+
+impl PortCounters {
+    /// Adds what another switch has counted at the same port.
+    pub fn add(&mut self, other: &Self) {
+        self.rx_packets += other.rx_packets;
+        self.rx_bytes += other.rx_bytes;
+        self.tx_packets += other.tx_packets;
+        self.tx_bytes += other.tx_bytes;
+        self.rx_disabled += other.rx_disabled;
+        self.tx_disabled += other.tx_disabled;
+    }
 }
 
 /// What one table has seen.
@@ -132,10 +148,7 @@ impl SwitchCounters {
         for (port, theirs) in other.ports() {
             self.add_port(port);
             if let Some(ours) = self.port_mut(port) {
-                ours.rx_packets += theirs.rx_packets;
-                ours.rx_bytes += theirs.rx_bytes;
-                ours.tx_packets += theirs.tx_packets;
-                ours.tx_bytes += theirs.tx_bytes;
+                ours.add(&theirs);
             }
         }
         self.drops.resize(DropReason::ALL.len(), 0);

@@ -30,6 +30,8 @@ drop_reasons! {
     NoPipeline => "no_pipeline",
     /// The frame came from a port that the switch does not have.
     PortUnknown => "port_unknown",
+    /// The frame came by a port that is disabled, or was to leave by one.
+    PortDisabled => "port_disabled",
     /// The program was replaced while the packet was inside.
     PipelineChanged => "pipeline_changed",
     /// Longer than [`crate::limits::FRAME_BYTES_MAX`].

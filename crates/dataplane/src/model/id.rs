@@ -37,6 +37,14 @@ impl PortSet {
         *self == Self::default()
     }
 
+    /// The ports that are in one of the two.
+    pub(crate) fn union(mut self, other: Self) -> Self {
+        for (ours, theirs) in self.0.iter_mut().zip(other.0) {
+            *ours |= theirs;
+        }
+        self
+    }
+
     /// Whether that changes it.
     pub(crate) fn set(&mut self, port: PortId, is_in: bool) -> bool {
         let before = *self;

@@ -126,7 +126,7 @@ impl Switch {
 
     /// Replaces the program. All state is cleared: tables, registers, counters, groups, sessions,
     /// digests; the packets inside are dropped and counted. The switch's own counters of ports
-    /// and drops go on, and so do its generators.
+    /// and drops go on, and so do its generators; a port that is down or disabled stays so.
     ///
     /// # Panics
     /// If the program calls an extern that is not registered with this switch.
@@ -180,7 +180,13 @@ impl Switch {
     pub fn handle_frame(&mut self, now: Nanos, port: PortId, frame: &[u8]) {
         let now = self.model.state.advance(now);
         let name = self.begin_frame(now, port, frame);
-        if let Some(counters) = self.model.state.counters.port_mut(port) {
+        let state = &mut self.model.state;
+        if let Some(counters) = state.counters.port_mut(port) {
+            if state.ports_disabled.contains(port) {
+                counters.rx_disabled += 1;
+                self.refuse(name, DropReason::PortDisabled);
+                return;
+            }
             counters.rx_packets += 1;
             counters.rx_bytes += frame.len() as u64;
         } else if self.config.cpu_port != Some(port) {

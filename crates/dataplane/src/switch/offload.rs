@@ -148,6 +148,7 @@ impl Switch {
             && self.engine.is_some()
             && !self.is_in_batch
             && !self.model.state.tracer.is_on()
+            && self.model.state.ports_disabled.is_empty()
             && attached.status == OffloadStatus::Waiting
         {
             attached.load(&self.model);

@@ -87,7 +87,7 @@ impl V1Model {
             egress,
             ..TrafficManager::new(config)
         };
-        self.traffic.groups.set_ports_down(self.state.ports_down);
+        self.traffic.groups.set_ports_down(self.state.ports_down());
         self.traffic.look_ahead = LookAhead::new(program.ir.gives_priorities());
         self.digests.clear();
         self.latencies.clear_streams();
@@ -114,7 +114,7 @@ impl V1Model {
         traffic.egress.is_passable() && !is_frame_looked_at && !self.is_timed
     }
 
-    /// Whether frames leave by a port: it is there, and not the control plane's.
+    /// Whether frames leave by a port: it is there, enabled, and not the control plane's.
     fn is_plain(&self, port: PortId) -> bool {
         is_plain(&self.state, self.cpu_port, port)
     }
@@ -147,7 +147,7 @@ impl V1Model {
 }
 
 fn is_plain(state: &State, cpu_port: Option<PortId>, port: PortId) -> bool {
-    cpu_port != Some(port) && state.counters.has_port(port)
+    cpu_port != Some(port) && state.counters.has_port(port) && !state.ports_disabled.contains(port)
 }
 
 /// What an engine is told of a packet that comes to ingress.

@@ -190,6 +190,13 @@ impl Run<'_> {
             self.end(common, packet, DropReason::EgressPortUnknown);
             return 0;
         }
+        if self.model.state.ports_disabled.contains(port) {
+            if let Some(counters) = self.model.state.counters.port_mut(port) {
+                counters.tx_disabled += 1;
+            }
+            self.end(common, packet, DropReason::PortDisabled);
+            return 0;
+        }
         let tracer = &mut self.model.state.tracer;
         tracer.emit(|| TraceKind::Transmit {
             port,

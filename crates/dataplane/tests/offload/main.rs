@@ -497,6 +497,26 @@ fn all_frames_are_punted_while_somebody_listens_to_a_trace() {
 }
 
 #[test]
+fn all_frames_are_punted_while_a_port_is_disabled() {
+    let mut pair = Pair::new(Takes::All, &program(false));
+    pair.both(|switch| insert(switch, 1, "forward", 2)).unwrap();
+    assert!(pair.receive(0, 0, &[1, 0, 0, 0]));
+    assert_eq!(pair.run(0).len(), 1);
+    for port in [2, 3] {
+        pair.both(|switch| switch.set_port_enabled(PortId(port), false));
+    }
+    assert_eq!(pair.with.offload_status(), Some(&OffloadStatus::Waiting));
+    assert!(!pair.receive(0, 0, &[1, 0, 0, 0]));
+    assert_eq!(pair.run(0), []);
+    pair.both(|switch| switch.set_port_enabled(PortId(2), true));
+    assert!(!pair.receive(0, 0, &[1, 0, 0, 0]), "another is still");
+    pair.both(|switch| switch.set_port_enabled(PortId(3), true));
+    assert!(pair.receive(0, 0, &[1, 0, 0, 0]));
+    assert_eq!(pair.run(1).len(), 2);
+    pair.assert_equal();
+}
+
+#[test]
 fn a_register_of_its_own_reads_as_packets_and_control_calls_have_written_it() {
     let mut pair = Pair::new(Takes::All, &program(true));
     pair.both(|switch| insert(switch, 1, "forward", 2)).unwrap();

@@ -1,6 +1,6 @@
-//! Writes the Rust code and the descriptor set of `p4runtime-proto` from `.proto` files.
+//! Writes the Rust code of `p4runtime-proto`, with its descriptor set, or of `gnmi-proto` from `.proto` files.
 //!
-//! Usage: `p4runtime-proto-generate OUT_DIR INCLUDE_DIR...`; `regenerate.sh` finds the folders.
+//! Usage: `p4runtime-proto-generate p4runtime|gnmi OUT_DIR INCLUDE_DIR...`; `regenerate.sh` finds the folders.
 //! Pure Rust: `protox` reads the `.proto` files, so no `protoc` is needed.
 
 use std::error::Error;
@@ -10,33 +10,57 @@ use std::{env, fs};
 use prost::Message;
 use prost_types::FileDescriptorSet;
 
-/// Entry points; what they import comes along.
-const PROTO_FILES: [&str; 5] = [
-    "p4/v1/p4runtime.proto",
-    "p4/config/v1/p4info.proto",
-    "google/rpc/status.proto",
-    "google/rpc/code.proto",
-    "reprise/v1/switch.proto",
-];
+/// What a crate is generated from.
+struct Protocol {
+    /// Entry points; what they import comes along.
+    files: &'static [&'static str],
+    /// Whether text and JSON are made of its messages, for which their descriptors are needed.
+    is_described: bool,
+}
+
+const P4RUNTIME: Protocol = Protocol {
+    files: &[
+        "p4/v1/p4runtime.proto",
+        "p4/config/v1/p4info.proto",
+        "google/rpc/status.proto",
+        "google/rpc/code.proto",
+        "reprise/v1/switch.proto",
+    ],
+    is_described: true,
+};
+
+const GNMI: Protocol = Protocol {
+    files: &["gnmi1/gnmi.proto"],
+    is_described: false,
+};
+
+const USAGE: &str = "expected p4runtime|gnmi OUT_DIR INCLUDE_DIR...";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut args = env::args_os().skip(1).map(PathBuf::from);
-    let out_dir = args
-        .next()
-        .ok_or("expected OUT_DIR INCLUDE_DIR..., got no argument")?;
+    let mut args = env::args_os().skip(1);
+    let name = args.next().ok_or(USAGE)?;
+    let protocol = match name.to_str() {
+        Some("p4runtime") => P4RUNTIME,
+        Some("gnmi") => GNMI,
+        _ => return Err(format!("{USAGE}, got {name:?} first").into()),
+    };
+    let mut args = args.map(PathBuf::from);
+    let out_dir = args.next().ok_or(USAGE)?;
     let include_dirs: Vec<PathBuf> = args.collect();
     if include_dirs.is_empty() {
-        return Err("expected at least one INCLUDE_DIR after OUT_DIR, got none".into());
+        return Err(format!("{USAGE}, got no INCLUDE_DIR").into());
     }
 
     let descriptors = protox::Compiler::new(include_dirs)?
         .include_imports(true)
         .include_source_info(false)
-        .open_files(PROTO_FILES)?
+        .open_files(protocol.files)?
         .file_descriptor_set();
 
     fs::create_dir_all(&out_dir)?;
-    fs::write(out_dir.join("descriptor.bin"), descriptors.encode_to_vec())?;
+    if protocol.is_described {
+        fs::write(out_dir.join("descriptor.bin"), descriptors.encode_to_vec())?;
+    }
     generate_code(descriptors, out_dir)
 }
 

@@ -263,3 +263,23 @@ fn of_a_file_of_which_bytes_are_others_no_other_state_is_made() {
         assert!(is_killed || n_refused > 0, "{n_whole}, {n_refused}");
     }
 }
+
+#[test]
+fn disabled_ports_are_kept_whatever_becomes_of_the_pipeline() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("state");
+    let ports = |ports: &[(u16, bool)]| {
+        let ports = ports.iter().map(|(port, is_enabled)| (PortId(*port), *is_enabled));
+        Kept::Ports(ports.collect())
+    };
+    let (file, contents) = open(&path);
+    assert_eq!(contents, Contents::default());
+    file.keep(ports(&[(3, false), (1, false), (7, false)])).expect("stored");
+    file.keep(kept(vec![group(1)], true)).expect("stored");
+    file.keep(ports(&[(1, true), (2, true)])).expect("stored");
+    file.keep(kept(vec![group(2)], true)).expect("stored");
+    drop(file);
+    let (_, contents) = open(&path);
+    assert_eq!(contents.ports_disabled, [PortId(3), PortId(7)]);
+    assert_eq!(operations(contents), [group(2)]);
+}

@@ -1,7 +1,5 @@
 //! Ports: which there are. They are opened when the switch is started.
 
-use control::LinkState;
-
 use crate::call::{Answer, Answered, Args};
 use crate::exception::{Exception, PortCode};
 use crate::site::Site;
@@ -36,9 +34,7 @@ pub(crate) async fn show(site: &Site) -> Answered {
         };
         writer.field(1, Type::I32).i32(port.id.0.into());
         writer.field(2, Type::Bytes).bytes(name.as_bytes());
-        // What is no interface of the machine's is always there.
-        let is_up = matches!(port.link, LinkState::Up | LinkState::None);
-        writer.field(3, Type::Bool).bool(is_up);
+        writer.field(3, Type::Bool).bool(port.is_up());
         writer
             .field(4, Type::Map)
             .map((Type::Bytes, Type::Bytes), 0);

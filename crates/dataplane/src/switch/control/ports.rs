@@ -1,18 +1,46 @@
-//! Ports that are down: whoever watches them is told.
+//! Ports that are down or disabled: whoever watches them is told.
 
 use crate::{
-    ActionProfileId, ControlErrorKind, Controlled, PortId, engine::Change, refuse, switch::Switch,
+    ActionProfileId, ControlErrorKind, Controlled, DropReason, PortId, engine::Change,
+    model::PortSet, refuse, switch::Switch,
 };
 
 impl Switch {
-    /// Says whether a port is up, as every port is at first. What watches it follows between two passes:
-    /// members of action profiles, and replicas with backups. Frames to it are given out all the same.
+    /// Says whether a port's link is up, as every port's is at first. What watches it follows between two
+    /// passes: members of action profiles, and replicas with backups. Frames to it are given out all the same.
     pub fn set_port_up(&mut self, port: PortId, is_up: bool) {
-        let state = &mut self.model.state;
-        if !state.ports_down.set(port, !is_up) {
+        let before = self.model.state.ports_down();
+        self.model.state.links_down.set(port, !is_up);
+        self.tell_ports_down(before);
+    }
+
+    /// Enables a port, as every port is at first, or disables it: frames that come by it or are to leave
+    /// by it are dropped then ([`DropReason::PortDisabled`]), those too that wait in a queue, and whoever
+    /// watches it takes it for down. Generators' frames are not the port's and come all the same. It stays so
+    /// whatever the program, and as long as a port is disabled an offload punts all.
+    pub fn set_port_enabled(&mut self, port: PortId, is_enabled: bool) {
+        let before = self.model.state.ports_down();
+        if !self.model.state.ports_disabled.set(port, !is_enabled) {
             return;
         }
-        let down = state.ports_down;
+        if !is_enabled {
+            self.stop_offload(DropReason::OffloadStopped);
+        }
+        self.tell_ports_down(before);
+        self.load_offload();
+    }
+
+    /// Whether a port is enabled.
+    pub fn is_port_enabled(&self, port: PortId) -> bool {
+        !self.model.state.ports_disabled.contains(port)
+    }
+
+    fn tell_ports_down(&mut self, before: PortSet) {
+        let state = &mut self.model.state;
+        let down = state.ports_down();
+        if down == before {
+            return;
+        }
         state.tables.set_ports_down(down);
         let n_profiles = state.program.ir.action_profiles.len();
         let profiles = (0..).map(ActionProfileId).take(n_profiles);

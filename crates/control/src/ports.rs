@@ -1,0 +1,138 @@
+//! The ports of a device: what is known and counted of each, of all workers together, and whether it is enabled.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dataplane::{PortCounters, PortId};
+use tokio::sync::watch;
+
+use crate::device::{Device, lock};
+use crate::error::Error;
+use crate::store::Kept;
+use crate::switch_handle::PortStatus;
+use crate::turn::Turn;
+
+/// What a control call has said of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EnabledSince {
+    is_enabled: bool,
+    /// Nanoseconds since 1970.
+    since_ns: u64,
+}
+
+/// A port as all workers together have it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Port {
+    /// What the loops know of it.
+    pub status: PortStatus,
+    /// What the switch counts there.
+    pub counters: PortCounters,
+    /// Nanoseconds since 1970 at which it was enabled or disabled last, or its link changed; 0 where neither is known.
+    pub last_change_ns: u64,
+}
+
+impl Port {
+    fn add(mut self, other: &Self) -> Self {
+        self.status.add(&other.status);
+        self.counters.add(&other.counters);
+        self
+    }
+}
+
+impl Device {
+    /// Every port, in the order of the command line, at once and without a turn. What an offload has counted until
+    /// then is in it. A port is enabled or disabled as the last call has said that is over.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    pub async fn ports(&self) -> Result<Vec<Port>, Error> {
+        let answers = self.submit(|_, context| {
+            context.switch.collect();
+            let counters = context.switch.counters();
+            let port = |status: &PortStatus| Port {
+                status: status.clone(),
+                counters: counters.port(status.id),
+                last_change_ns: status.link_changed_ns,
+            };
+            context.ports.iter().map(port).collect::<Vec<_>>()
+        });
+        let mut workers = answers.all().await?.into_iter();
+        let mut ports = workers.next().unwrap_or_default();
+        for theirs in workers {
+            let both = ports.into_iter().zip(theirs);
+            ports = both.map(|(ours, theirs)| ours.add(&theirs)).collect();
+        }
+        let enabled = lock(&self.enabled);
+        for port in &mut ports {
+            let said = enabled.get(&port.status.id);
+            port.status.is_disabled = said.is_some_and(|said| !said.is_enabled);
+            let since_ns = said.map_or(0, |said| said.since_ns);
+            port.last_change_ns = port.last_change_ns.max(since_ns);
+        }
+        Ok(ports)
+    }
+
+    /// Tells from now on that something about a port has changed: its link, or whether it is enabled. Several
+    /// changes may be told as one.
+    pub fn port_changes(&self) -> watch::Receiver<u64> {
+        self.links.follow()
+    }
+
+    /// Enables ports (true) or disables them, all in one turn; a call that says nothing new changes nothing.
+    /// `now_ns` is nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`]; [`Error::NotStored`]: the switch has it, but a restart may lose it.
+    pub async fn set_ports_enabled(
+        self: &Arc<Self>,
+        ports: Vec<(PortId, bool)>,
+        now_ns: u64,
+    ) -> Result<(), Error> {
+        let call = move |turn: Turn| async move { turn.set_ports_enabled(ports, now_ns).await };
+        self.in_turn(call).await?
+    }
+}
+
+impl Turn {
+    /// As [`Device::set_ports_enabled`], in this turn, which ends with it. Of a port that is named several times the
+    /// last word counts.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn set_ports_enabled(
+        self,
+        ports: Vec<(PortId, bool)>,
+        now_ns: u64,
+    ) -> Result<(), Error> {
+        let device = Arc::clone(self.device());
+        let mut new: BTreeMap<PortId, bool> = ports.into_iter().collect();
+        {
+            let enabled = lock(&device.enabled);
+            let is_so = |id: &PortId| enabled.get(id).is_none_or(|said| said.is_enabled);
+            new.retain(|id, is_enabled| *is_enabled != is_so(id));
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        let new: Arc<[(PortId, bool)]> = new.into_iter().collect();
+        let written = Arc::clone(&new);
+        let answers = device.submit(move |_, context| {
+            for (id, is_enabled) in written.iter() {
+                context.switch.set_port_enabled(*id, *is_enabled);
+            }
+            context.n_updates += written.len();
+        });
+        answers.all().await?;
+        // Whatever becomes of the store, the switch has it: that is what is reported.
+        let kept = self.keep(Kept::Ports(Arc::clone(&new))).await;
+        for (id, is_enabled) in new.iter() {
+            let said = EnabledSince {
+                is_enabled: *is_enabled,
+                since_ns: now_ns,
+            };
+            lock(&device.enabled).insert(*id, said);
+        }
+        device.links.tell();
+        kept
+    }
+}

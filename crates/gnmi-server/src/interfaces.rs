@@ -1,0 +1,123 @@
+//! The ports of the device under the names of interfaces, as of one moment.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use control::{Device, Port};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use tonic::{Code, Status};
+
+/// A port, and what its interface is called.
+pub(crate) struct Interface {
+    pub name: String,
+    pub port: Port,
+}
+
+/// All of them, looked at together.
+pub(crate) struct Snapshot {
+    /// In the order of the command line, which is the same in every snapshot.
+    pub interfaces: Vec<Interface>,
+    /// Nanoseconds since 1970.
+    pub taken_ns: i64,
+    /// When the look began.
+    begun: Instant,
+}
+
+impl Snapshot {
+    pub(crate) fn named(&self, name: &str) -> Option<&Interface> {
+        self.interfaces.iter().find(|it| it.name == name)
+    }
+}
+
+/// Looks at them, one look at a time.
+pub(crate) struct Interfaces {
+    device: Arc<Device>,
+    last: Mutex<Option<Arc<Snapshot>>>,
+}
+
+impl Interfaces {
+    pub(crate) fn new(device: Arc<Device>) -> Self {
+        let last = Mutex::default();
+        Self { device, last }
+    }
+
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// A look that began no earlier than this. Who comes during a look that began too early waits for it, and shares
+    /// the next one with the others who wait.
+    pub(crate) async fn look(&self, since: Instant) -> Result<Arc<Snapshot>, Status> {
+        let mut last = self.last.lock().await;
+        if let Some(last) = last.as_ref().filter(|last| last.begun >= since) {
+            return Ok(Arc::clone(last));
+        }
+        let begun = Instant::now();
+        let ports = self.device.ports().await.map_err(status)?;
+        let snapshot = Arc::new(Snapshot {
+            interfaces: named(ports),
+            taken_ns: now_ns(),
+            begun,
+        });
+        *last = Some(Arc::clone(&snapshot));
+        Ok(snapshot)
+    }
+}
+
+/// A port is called as on the command line, with its number where several are called so.
+fn named(ports: Vec<Port>) -> Vec<Interface> {
+    let names: Vec<String> = ports.iter().map(|port| port.status.name.clone()).collect();
+    let is_alone = |name: &str| names.iter().filter(|other| *other == name).count() == 1;
+    let interface = |port: Port| {
+        let name = &port.status.name;
+        let name = match is_alone(name) {
+            true => name.clone(),
+            false => format!("{}@{name}", port.status.id),
+        };
+        Interface { name, port }
+    };
+    ports.into_iter().map(interface).collect()
+}
+
+/// Nanoseconds since 1970, as gNMI has them (2.2.1).
+pub(crate) fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// What a client is told of a call that the device did not do.
+pub(crate) fn status(error: control::Error) -> Status {
+    let code = match &error {
+        control::Error::Stopped => Code::Unavailable,
+        _ => Code::Internal,
+    };
+    Status::new(code, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use dataplane::PortId;
+
+    use super::*;
+
+    #[test]
+    fn ports_of_one_name_are_told_apart_by_their_numbers() {
+        let port = |id, name: &str| {
+            let mut port = Port::default();
+            port.status.id = PortId(id);
+            port.status.name = name.to_owned();
+            port
+        };
+        let named = named(vec![
+            port(1, "veth1"),
+            port(2, "in.pcap"),
+            port(3, "in.pcap"),
+        ]);
+        let names: Vec<_> = named
+            .iter()
+            .map(|interface| interface.name.as_str())
+            .collect();
+        assert_eq!(names, ["veth1", "2@in.pcap", "3@in.pcap"]);
+    }
+}

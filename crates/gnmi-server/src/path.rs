@@ -1,0 +1,390 @@
+//! Paths of requests: which nodes they mean, of which interface; and paths of answers.
+//!
+//! Source: gNMI specification 0.10.0, 2.2.2, 2.4, 2.7, 3.3.4; gNMI path conventions 0.4.0.
+
+use std::collections::HashMap;
+
+use gnmi_proto::gnmi::{Path, PathElem};
+use tonic::{Code, Status};
+
+use crate::limits::PATH_ELEMS_MAX;
+use crate::schema::{INTERFACE, NODES, Node, absent};
+
+/// Of which interfaces a path speaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Name {
+    Every,
+    One(String),
+}
+
+impl Name {
+    pub(crate) fn is_of(&self, name: &str) -> bool {
+        match self {
+            Self::Every => true,
+            Self::One(one) => one == name,
+        }
+    }
+}
+
+/// What a path means.
+pub(crate) struct Query {
+    /// The nodes that it names, none of which is below another; one at least.
+    pub nodes: Vec<&'static Node>,
+    pub name: Name,
+    /// It names one node, and no wildcard is in it.
+    pub is_exact: bool,
+    /// As people write it.
+    pub text: String,
+}
+
+/// Why a path means nothing here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PathError {
+    /// It is none.
+    Invalid(String),
+    /// It is one, of nothing that the schema has.
+    Unknown(String),
+    /// The models have it, and the switch has not.
+    Absent(String),
+}
+
+impl PathError {
+    fn status(self, unknown: Code) -> Status {
+        match self {
+            Self::Invalid(message) => Status::invalid_argument(message),
+            Self::Unknown(message) => Status::new(unknown, message),
+            Self::Absent(message) => Status::unimplemented(message),
+        }
+    }
+
+    /// For who reads (3.3.1).
+    pub(crate) fn read(self) -> Status {
+        self.status(Code::InvalidArgument)
+    }
+
+    /// For who writes (3.4.7).
+    pub(crate) fn written(self) -> Status {
+        self.status(Code::NotFound)
+    }
+}
+
+/// Elements of a name that mean any one, and any number.
+const ANY: &str = "*";
+const ANY_NUMBER: &str = "...";
+
+/// The key of the list of interfaces.
+const KEY: &str = "name";
+
+/// Origins of paths of this schema: the specification's, and what some collectors send in its place.
+const ORIGINS: [&str; 3] = ["", "openconfig", "openconfig-interfaces"];
+
+/// Models' names before those of elements, which some clients send.
+const QUALIFIERS: [&str; 2] = ["openconfig-interfaces:", "openconfig-p4rt:"];
+
+/// An element's name without that of its model.
+pub(crate) fn unqualified(name: &str) -> &str {
+    let stripped = QUALIFIERS.iter().find_map(|model| name.strip_prefix(model));
+    stripped.unwrap_or(name)
+}
+
+/// As people write it.
+pub(crate) fn text_of<'a>(elems: impl IntoIterator<Item = &'a PathElem>) -> String {
+    let mut text = String::new();
+    for elem in elems {
+        text.push('/');
+        text.push_str(&elem.name);
+        let mut keys: Vec<_> = elem.key.iter().collect();
+        keys.sort();
+        for (key, value) in keys {
+            text.push_str(&format!("[{key}={value}]"));
+        }
+    }
+    match text.is_empty() {
+        true => "/".to_owned(),
+        false => text,
+    }
+}
+
+fn invalid(text: &str, why: &str) -> PathError {
+    PathError::Invalid(format!("path {text}: {why}"))
+}
+
+impl Query {
+    /// What a path means behind a prefix.
+    pub(crate) fn of(prefix: Option<&Path>, path: Option<&Path>) -> Result<Self, PathError> {
+        let both = || prefix.into_iter().chain(path);
+        let elems: Vec<&PathElem> = both().flat_map(|path| &path.elem).collect();
+        let text = text_of(elems.iter().copied());
+        #[allow(deprecated, reason = "to be refused with a word")]
+        if both().any(|path| !path.element.is_empty()) {
+            return Err(invalid(
+                &text,
+                "expected elem, found the field element, which gNMI 0.4 has left",
+            ));
+        }
+        if elems.len() > PATH_ELEMS_MAX {
+            let n_elems = elems.len();
+            return Err(PathError::Invalid(format!(
+                "expected a path of at most {PATH_ELEMS_MAX} elements, found one of {n_elems}"
+            )));
+        }
+        if both().all(|path| !path.origin.is_empty()) && both().count() == 2 {
+            return Err(invalid(
+                &text,
+                "expected an origin in the prefix or in the path, found one in both",
+            ));
+        }
+        for origin in both().map(|path| path.origin.as_str()) {
+            if !ORIGINS.contains(&origin) {
+                let why = format!("expected the origin openconfig, found {origin:?}");
+                return Err(invalid(&text, &why));
+            }
+        }
+        let name = key_of(&elems, &text)?;
+        let matching: Vec<&'static Node> = NODES
+            .iter()
+            .filter(|node| matches(&elems, &node.path))
+            .collect();
+        if matching.is_empty() {
+            return Err(unknown(&elems, text));
+        }
+        let is_below_another = |node: &&'static Node| {
+            matching.iter().any(|other| {
+                other.path.len() < node.path.len() && node.path.starts_with(&other.path)
+            })
+        };
+        let nodes: Vec<&'static Node> = matching
+            .iter()
+            .copied()
+            .filter(|node| !is_below_another(node))
+            .collect();
+        let has_wildcard = elems
+            .iter()
+            .any(|elem| elem.name == ANY || elem.name == ANY_NUMBER);
+        let is_in_list = nodes.iter().any(|node| node.below_interface().is_some());
+        Ok(Self {
+            is_exact: !has_wildcard && (!is_in_list || name != Name::Every),
+            nodes,
+            name,
+            text,
+        })
+    }
+}
+
+/// The name of the interface that the keys of a path say.
+fn key_of(elems: &[&PathElem], text: &str) -> Result<Name, PathError> {
+    let mut name = Name::Every;
+    for elem in elems.iter().filter(|elem| !elem.key.is_empty()) {
+        let is_list = [INTERFACE[1], ANY].contains(&unqualified(&elem.name));
+        let (Some(value), 1, true) = (elem.key.get(KEY), elem.key.len(), is_list) else {
+            let why = format!("expected keys at interface only, and only {KEY}");
+            return Err(invalid(text, &why));
+        };
+        if value != ANY && value != ANY_NUMBER {
+            name = Name::One(value.clone());
+        }
+    }
+    Ok(name)
+}
+
+/// Whether elements of a request name a node.
+fn matches(elems: &[&PathElem], path: &[&str]) -> bool {
+    let Some((elem, rest)) = elems.split_first() else {
+        return path.is_empty();
+    };
+    if elem.name == ANY_NUMBER {
+        // Several in a row are as one, and are not to be tried one by one.
+        if rest.first().is_some_and(|next| next.name == ANY_NUMBER) {
+            return matches(rest, path);
+        }
+        return (0..=path.len()).any(|n_skipped| matches(rest, &path[n_skipped..]));
+    }
+    let Some((name, below)) = path.split_first() else {
+        return false;
+    };
+    let is_named = elem.name == ANY || unqualified(&elem.name) == *name;
+    // Keys are of the list, whatever the element is called.
+    let has_keys = elem.key.is_empty() || *name == INTERFACE[1];
+    is_named && has_keys && matches(rest, below)
+}
+
+/// Why no node is named: the models have it and the switch has not, or nobody has.
+fn unknown(elems: &[&PathElem], text: String) -> PathError {
+    let is_within = |path: &Vec<&str>| {
+        let is_named = |n_elems: usize| matches(&elems[..n_elems], path);
+        (1..=elems.len()).any(is_named)
+    };
+    match absent().any(|path| is_within(&path)) {
+        true => PathError::Absent(format!("path {text}: the switch does not have it")),
+        false => PathError::Unknown(format!(
+            "path {text}: expected one of /interfaces, found nothing of that name in its schema"
+        )),
+    }
+}
+
+fn elem(name: &str) -> PathElem {
+    PathElem {
+        name: name.to_owned(),
+        key: HashMap::new(),
+    }
+}
+
+/// The path of a node of an interface, from the root; of a node above all interfaces without a name.
+pub(crate) fn of_node(node: &[&str], name: Option<&str>) -> Path {
+    let mut elems: Vec<PathElem> = node.iter().map(|name| elem(name)).collect();
+    if let (Some(list), Some(name)) = (elems.get_mut(INTERFACE.len() - 1), name) {
+        list.key.insert(KEY.to_owned(), name.to_owned());
+    }
+    Path {
+        elem: elems,
+        ..Path::default()
+    }
+}
+
+/// The path of a leaf of an interface.
+pub(crate) fn of_leaf(leaf: &[&str], name: &str) -> Path {
+    of_node(&[INTERFACE, leaf].concat(), Some(name))
+}
+
+/// The prefix of an answer: the target is the client's word for this switch, paths are whole (2.2.2.1).
+pub(crate) fn answer_prefix(asked: Option<&Path>) -> Option<Path> {
+    let asked = asked.filter(|prefix| !prefix.target.is_empty() || !prefix.origin.is_empty())?;
+    Some(Path {
+        target: asked.target.clone(),
+        origin: asked.origin.clone(),
+        ..Path::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As people write it, with at most one key an element.
+    fn path(text: &str) -> Path {
+        let elems = text.split('/').filter(|part| !part.is_empty());
+        let elems = elems.map(|part| match part.split_once('[') {
+            None => elem(part),
+            Some((name, key)) => {
+                let (key, value) = key.trim_end_matches(']').split_once('=').unwrap();
+                PathElem {
+                    name: name.to_owned(),
+                    key: [(key.to_owned(), value.to_owned())].into(),
+                }
+            }
+        });
+        Path {
+            elem: elems.collect(),
+            ..Path::default()
+        }
+    }
+
+    fn query(text: &str) -> Result<Query, Status> {
+        Query::of(None, Some(&path(text))).map_err(PathError::read)
+    }
+
+    fn nodes(text: &str) -> Vec<String> {
+        let found = query(text).unwrap();
+        found.nodes.iter().map(|node| node.path.join("/")).collect()
+    }
+
+    #[test]
+    fn wildcards_name_the_topmost_nodes_that_match() {
+        assert_eq!(nodes("/"), [""]);
+        assert_eq!(nodes("/..."), [""]);
+        assert_eq!(nodes("/interfaces/..."), ["interfaces"]);
+        assert_eq!(nodes("/*"), ["interfaces"]);
+        let states = ["interfaces/interface/state"];
+        assert_eq!(nodes("/interfaces/interface[name=*]/state"), states);
+        assert_eq!(nodes("/.../state"), states);
+        assert_eq!(nodes("/*/*[name=a]/state"), states);
+        let enabled =
+            ["config/enabled", "state/enabled"].map(|leaf| format!("interfaces/interface/{leaf}"));
+        assert_eq!(nodes("/interfaces/interface/.../enabled"), enabled);
+        assert_eq!(nodes("/interfaces/interface/*/enabled"), enabled);
+        assert_eq!(
+            nodes("/openconfig-interfaces:interfaces/interface/state/openconfig-p4rt:id").len(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_key_names_one_interface_or_all() {
+        let name = |text: &str| query(text).unwrap().name;
+        for all in [
+            "/interfaces",
+            "/interfaces/interface",
+            "/interfaces/interface[name=*]/state",
+            "/interfaces/interface[name=...]/state",
+        ] {
+            assert_eq!(name(all), Name::Every, "{all}");
+        }
+        let one = "/interfaces/interface[name=s1-eth1]/state";
+        assert_eq!(name(one), Name::One("s1-eth1".into()));
+        assert!(query(one).unwrap().is_exact && query("/interfaces").unwrap().is_exact);
+        assert!(!query("/interfaces/interface/state").unwrap().is_exact);
+        assert!(!query("/interfaces/interface[name=a]/*").unwrap().is_exact);
+    }
+
+    #[test]
+    fn what_is_no_path_of_the_schema_is_refused_by_its_name() {
+        let code = |text: &str| {
+            let refused = query(text).err().unwrap();
+            assert!(refused.message().contains(text), "{refused:?}");
+            refused.code()
+        };
+        for text in [
+            "/onos-gnmi-ping",
+            "/interfaces/interface/state/colour",
+            "/system/state",
+            "/interfaces/interface[id=1]/state",
+            "/interfaces[name=a]",
+            "/interfaces/interface/state/name/x",
+        ] {
+            assert_eq!(code(text), Code::InvalidArgument, "{text}");
+        }
+        for text in [
+            "/interfaces/interface[name=a]/ethernet/state/port-speed",
+            "/interfaces/interface/state/description",
+            "/interfaces/interface/*/loopback-mode",
+        ] {
+            assert_eq!(code(text), Code::Unimplemented, "{text}");
+        }
+        let long = "/a".repeat(PATH_ELEMS_MAX + 1);
+        assert_eq!(query(&long).err().unwrap().code(), Code::InvalidArgument);
+    }
+
+    #[test]
+    fn a_prefix_stands_before_the_path_and_only_one_of_them_has_an_origin() {
+        let mut prefix = path("/interfaces/interface[name=a]");
+        let mut rest = path("/state/oper-status");
+        let found = Query::of(Some(&prefix), Some(&rest)).unwrap();
+        assert_eq!(
+            found.text,
+            "/interfaces/interface[name=a]/state/oper-status"
+        );
+        assert_eq!(found.name, Name::One("a".into()));
+        prefix.origin = "openconfig".into();
+        assert!(Query::of(Some(&prefix), Some(&rest)).is_ok());
+        rest.origin = "openconfig".into();
+        assert!(Query::of(Some(&prefix), Some(&rest)).is_err());
+        assert!(
+            Query::of(None, Some(&rest)).is_err(),
+            "the path alone is none of the schema"
+        );
+        rest.origin = "cli".into();
+        prefix.origin.clear();
+        let refused = Query::of(Some(&prefix), Some(&rest))
+            .err()
+            .unwrap()
+            .written();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        assert!(refused.message().contains("\"cli\""), "{refused:?}");
+    }
+
+    #[test]
+    fn many_wildcards_end() {
+        let text = "/...".repeat(PATH_ELEMS_MAX - 1) + "/colour";
+        assert_eq!(query(&text).err().unwrap().code(), Code::InvalidArgument);
+    }
+}

@@ -1,0 +1,19 @@
+//! gNMI over a switch in memory, by a client over TCP; a file a section of the specification.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    missing_docs,
+    reason = "a test stops at what it did not expect, and tells one story"
+)]
+
+#[path = "../../../control/tests/support/memory_loop.rs"]
+#[allow(dead_code, reason = "others use the rest of it")]
+mod memory_loop;
+
+mod bounds;
+mod get;
+mod harness;
+mod set;
+mod stored;
+mod subscribe;

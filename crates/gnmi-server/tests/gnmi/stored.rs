@@ -1,0 +1,75 @@
+//! A store is asked before a `Set` is answered; what it refuses is told.
+
+use std::sync::{Arc, Mutex};
+
+use control::{Kept, Store, StoreError};
+use dataplane::PortId;
+use gnmi_proto::gnmi::SetRequest;
+use gnmi_proto::gnmi::typed_value::Value;
+use tonic::Code;
+
+use crate::harness::*;
+
+#[derive(Default)]
+struct Ports {
+    ports: Mutex<Vec<Vec<(PortId, bool)>>>,
+    is_full: Mutex<bool>,
+}
+
+impl Store for Ports {
+    fn catch_up(&self) -> Result<(), StoreError> {
+        match *self.is_full.lock().unwrap() {
+            true => Err(StoreError("the disk is full".into())),
+            false => Ok(()),
+        }
+    }
+
+    fn keep(&self, kept: Kept) -> Result<(), StoreError> {
+        self.catch_up()?;
+        if let Kept::Ports(ports) = kept {
+            self.ports.lock().unwrap().push(ports.to_vec());
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_is_written_is_kept_once_and_only_if_it_is_new() {
+    let harness = Harness::without_pipeline(2).await;
+    let store = Arc::new(Ports::default());
+    harness.device.keep_in(Arc::clone(&store) as Arc<dyn Store>);
+    harness.enable("veth1", true).await;
+    harness.enable("veth1", false).await;
+    harness.enable("veth1", false).await;
+    harness.enable("veth1", true).await;
+    let ports = store.ports.lock().unwrap().clone();
+    assert_eq!(ports, [[(PortId(1), false)], [(PortId(1), true)]]);
+}
+
+#[tokio::test]
+async fn a_store_that_fails_refuses_the_next_call_before_it_does_anything() {
+    let harness = Harness::start().await;
+    let store = Arc::new(Ports::default());
+    harness.device.keep_in(Arc::clone(&store) as Arc<dyn Store>);
+    *store.is_full.lock().unwrap() = true;
+    let request = SetRequest {
+        update: vec![enabled("veth1", false)],
+        ..SetRequest::default()
+    };
+    let refused = harness.client().await.set(request).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Internal);
+    assert!(
+        refused.message().contains("the disk is full"),
+        "{refused:?}"
+    );
+    assert_eq!(
+        harness.leaf(&of("veth1", "config/enabled")).await,
+        Value::BoolVal(true)
+    );
+    *store.is_full.lock().unwrap() = false;
+    harness.enable("veth1", false).await;
+    assert_eq!(
+        harness.leaf(&of("veth1", "config/enabled")).await,
+        Value::BoolVal(false)
+    );
+}

@@ -1,0 +1,98 @@
+//! Whom frames are for: one host, a group or all, as the destination address says (IEEE 802, 8.2).
+
+use control::Casts;
+use packet_io::Frame;
+
+const ADDRESS_BYTES: usize = 6;
+const BROADCAST: [u8; ADDRESS_BYTES] = [0xff; ADDRESS_BYTES];
+
+/// Counts a frame that has come by a port; the switch takes none where it is disabled.
+#[inline]
+pub(crate) fn count_received(casts: &mut Casts, is_enabled: bool, frame: &[u8]) {
+    if let Some(destination) = frame.first_chunk()
+        && destination[0] & 1 == 1
+        && is_enabled
+    {
+        count(
+            &mut casts.rx_multicast,
+            &mut casts.rx_broadcast,
+            destination,
+        );
+    }
+}
+
+/// Counts a frame that leaves by a port.
+#[inline]
+pub(crate) fn count_sent(casts: &mut Casts, frame: &Frame<'_>) {
+    let destination = match frame.head.first_chunk() {
+        Some(destination) => Some(*destination),
+        None => in_pieces(frame),
+    };
+    if let Some(destination) = destination
+        && destination[0] & 1 == 1
+    {
+        count(
+            &mut casts.tx_multicast,
+            &mut casts.tx_broadcast,
+            &destination,
+        );
+    }
+}
+
+/// Of a frame whose headers are shorter than the address.
+#[cold]
+fn in_pieces(frame: &Frame<'_>) -> Option<[u8; ADDRESS_BYTES]> {
+    let bytes = frame.head.iter().chain(frame.payload).copied();
+    let bytes: Vec<u8> = bytes.take(ADDRESS_BYTES).collect();
+    bytes.try_into().ok()
+}
+
+#[inline]
+fn count(multicast: &mut u64, broadcast: &mut u64, destination: &[u8; ADDRESS_BYTES]) {
+    match *destination == BROADCAST {
+        true => *broadcast += 1,
+        false => *multicast += 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TO_ONE: [u8; 8] = [2, 0, 0, 0, 0, 1, 0xff, 0xff];
+    const TO_GROUP: [u8; 8] = [1, 0, 0x5e, 0, 0, 1, 0, 0];
+    const TO_ALL: [u8; 8] = [0xff; 8];
+
+    #[test]
+    fn frames_are_told_apart_both_ways_however_they_are_cut() {
+        let mut casts = Casts::default();
+        for frame in [TO_ONE, TO_GROUP, TO_ALL, TO_ALL] {
+            count_received(&mut casts, true, &frame);
+            count_received(&mut casts, false, &frame);
+        }
+        for frame in [TO_ONE, TO_GROUP, TO_GROUP, TO_ALL] {
+            for n_head in [0, 3, 6, 8] {
+                let (head, payload) = frame.split_at(n_head);
+                let payload_id = 0;
+                count_sent(
+                    &mut casts,
+                    &Frame {
+                        head,
+                        payload,
+                        payload_id,
+                    },
+                );
+            }
+        }
+        // What is too short for an address is for nobody.
+        count_received(&mut casts, true, &TO_ALL[..5]);
+        count_sent(&mut casts, &TO_ALL[..5].into());
+        let expected = Casts {
+            rx_multicast: 1,
+            rx_broadcast: 2,
+            tx_multicast: 8,
+            tx_broadcast: 4,
+        };
+        assert_eq!(casts, expected);
+    }
+}
