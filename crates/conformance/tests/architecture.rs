@@ -54,7 +54,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "p4runtime-server",
         &["bmv2-json", "control", "dataplane", "p4runtime-proto"],
     ),
-    ("thrift-server", &["control", "dataplane"]),
+    ("bmv2-thrift", &[]),
+    ("thrift-server", &["bmv2-thrift", "control", "dataplane"]),
+    ("simple-switch-cli", &["bmv2-thrift"]),
     ("conference", &["p4runtime-proto"]),
     (
         "reprise-switch",

@@ -2,11 +2,11 @@
 
 use control::LinkState;
 
-use crate::call::{Answer, Answered, Args};
-use crate::exception::{Exception, PortCode};
+use crate::call::{Answer, Answered};
 use crate::site::Site;
-use crate::wire::Type;
-use crate::wire::write::Writer;
+use bmv2_thrift::Args;
+use bmv2_thrift::exception::{Exception, PortCode};
+use bmv2_thrift::message::PortInfo;
 
 fn refuse(what: &str) -> Answered {
     let message =
@@ -28,21 +28,15 @@ pub(crate) fn remove(args: Args<'_>) -> Answered {
 pub(crate) async fn show(site: &Site) -> Answered {
     let answers = site.device.submit(|_, context| context.ports.to_vec());
     let ports = answers.all().await?.into_iter().next().unwrap_or_default();
-    let mut writer = Writer::default();
-    for port in &ports {
-        let name = match port.interface.is_empty() {
-            true => &port.name,
-            false => &port.interface,
-        };
-        writer.field(1, Type::I32).i32(port.id.0.into());
-        writer.field(2, Type::Bytes).bytes(name.as_bytes());
+    let ports = ports.iter().map(|port| PortInfo {
+        port: port.id.0.into(),
+        interface: match port.interface.is_empty() {
+            true => port.name.clone(),
+            false => port.interface.clone(),
+        },
         // What is no interface of the machine's is always there.
-        let is_up = matches!(port.link, LinkState::Up | LinkState::None);
-        writer.field(3, Type::Bool).bool(is_up);
-        writer
-            .field(4, Type::Map)
-            .map((Type::Bytes, Type::Bytes), 0);
-        writer.stop();
-    }
-    Ok(Answer::list(Type::Struct, ports.len(), &writer))
+        is_up: matches!(port.link, LinkState::Up | LinkState::None),
+        extra: Vec::new(),
+    });
+    Ok(Answer::structures(&ports.collect::<Vec<_>>()))
 }
