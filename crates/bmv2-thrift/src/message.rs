@@ -419,7 +419,7 @@ impl Structure for SwitchInfo {
     }
 
     fn read(args: Args<'_>) -> Result<Self, ArgsError> {
-        let socket = |id| {
+        let socket = |id| -> Result<Option<String>, ArgsError> {
             let text = args.has(id).then(|| args.text(id)).transpose()?;
             Ok(text.map(str::to_owned))
         };

@@ -236,7 +236,7 @@ fn columns(names: &[&str]) -> Vec<String> {
         let of_row = names.iter().skip(row).step_by(n_rows);
         let cells = of_row
             .zip(&widths)
-            .map(|(name, width)| format!("{name:width$}"));
+            .map(|(name, &width)| format!("{name:width$}"));
         let cells: Vec<String> = cells.collect();
         cells.join("  ").trim_end().to_owned()
     };
