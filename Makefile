@@ -64,7 +64,7 @@ toolchain:
 
 # dataplane-jit and the example, for with them third-party crates have the features that tests need.
 build: toolchain ## the programs, in release
-	$(PART) "programs, compiled" cargo build --release --locked -p reprise -p reprise-switch -p reprise-signer -p aom-c -p aom-bench -p pipeline-bench \
+	$(PART) "programs, compiled" cargo build --release --locked -p reprise -p reprise-switch -p simple-switch-cli -p reprise-signer -p aom-c -p aom-bench -p pipeline-bench \
 		-p conference -p dataplane-jit --lib --bins --example membership_churn
 
 # After the programs, which the longest tests wait for.
@@ -72,12 +72,14 @@ checked: build ## what Rust's tests and lints are about, compiled
 	$(PART) "Rust's tests and lints, compiled" env $(CHECKED_BUILD) --keep-going
 
 # The binaries look at the name under which they are started.
-compat: toolchain ## compat/bin: p4c, p4c-bm2-ss, simple_switch and simple_switch_grpc, for PATH
-	cargo build --release --locked -p reprise -p reprise-switch
+compat: toolchain ## compat/bin: p4c, p4c-bm2-ss, simple_switch(_grpc), simple_switch_CLI and runtime_CLI, for PATH
+	cargo build --release --locked -p reprise -p reprise-switch -p simple-switch-cli
 	@mkdir -p compat/bin
 	@for name in p4c p4c-bm2-ss; do ln -sfn ../../target/release/reprise compat/bin/$$name; done
 	@for name in simple_switch simple_switch_grpc; do \
 		ln -sfn ../../target/release/reprise-switch compat/bin/$$name; done
+	@for name in simple_switch_CLI runtime_CLI; do \
+		ln -sfn ../../target/release/simple_switch_CLI compat/bin/$$name; done
 	@echo "compat: PATH=$(CURDIR)/compat/bin:\$$PATH make ..."
 
 python-aom: build ## the Python package of ordered multicast, in python/aom; its wheel in target/python
@@ -137,7 +139,7 @@ test-finsy: packages .venv/stamp .venv-finsy/stamp build checked ## P4Runtime, b
 	$(PART) "foreign client, switch in memory" env $(FINSY_TESTS)
 	$(PART) "foreign client, reprise-switch" $(IN_NAMESPACES) .venv/bin/python -m lab.beside_switch -- env $(FINSY_TESTS)
 
-test-bmv2-cli: packages .venv-bmv2-cli/stamp build ## Thrift, by BMv2's own client
+test-bmv2-cli: packages .venv-bmv2-cli/stamp build ## Thrift, by BMv2's own client and by ours
 	$(PART) "BMv2's client" .venv-bmv2-cli/bin/python -m pytest -p no:cacheprovider tests/bmv2_cli
 
 clean: ## all that was built, set up and measured

@@ -1,10 +1,11 @@
-"""A switch of each test's own, whose program has one of everything, and BMv2's command line."""
+"""A switch of each test's own, whose program has one of everything, and two command lines."""
 
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +13,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SWITCH = Path(os.environ.get("REPRISE_SWITCH_PROGRAM", ROOT / "target/release/reprise-switch"))
+OURS = Path(os.environ.get("REPRISE_CLI_PROGRAM", ROOT / "target/release/simple_switch_CLI"))
 PROGRAM = ROOT / "crates/thrift-server/tests/fixture/entities.p4"
 PATIENCE_S = 60
+
+CLIENTS = {
+    "bmv2": [sys.executable, str(Path(sys.executable).with_name("simple_switch_CLI"))],
+    "ours": [str(OURS)],
+}
 
 
 @dataclass
@@ -23,12 +30,10 @@ class Switch:
     ip: str
     port: int
 
-    def cli(self, commands: str, folder: Path) -> str:
-        """What `simple_switch_CLI` prints for commands on its standard input, in this folder."""
-        program = Path(sys.executable).with_name("simple_switch_CLI")
-        command = [sys.executable, str(program)]
-        command += ["--thrift-ip", self.ip, "--thrift-port", str(self.port)]
-        ended = subprocess.run(
+    def cli(self, client: str, commands: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+        """What a command line does with commands on its standard input, in this folder."""
+        command = [*CLIENTS[client], "--thrift-ip", self.ip, "--thrift-port", str(self.port)]
+        return subprocess.run(
             command,
             input=commands,
             cwd=folder,
@@ -37,11 +42,10 @@ class Switch:
             timeout=PATIENCE_S,
             check=True,
         )
-        return ended.stdout
 
 
-@pytest.fixture
-def switch() -> Iterator[Switch]:
+@contextmanager
+def running() -> Iterator[Switch]:
     """One that serves Thrift alone, on a free port."""
     command = [str(SWITCH), "--grpc", "off", "--thrift-port", "0"]
     command += ["--device-id", "0", "-i", "1@udp:127.0.0.1:0", str(PROGRAM)]
@@ -55,3 +59,10 @@ def switch() -> Iterator[Switch]:
         yield Switch(found[1], int(found[2]))
         process.terminate()
         assert process.wait(timeout=PATIENCE_S) == 0
+
+
+@pytest.fixture
+def switch() -> Iterator[Switch]:
+    """A fresh one."""
+    with running() as switch:
+        yield switch

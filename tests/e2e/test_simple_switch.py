@@ -189,6 +189,8 @@ def test_a_tutorials_command_line_forwards_records_and_logs(
     packet = r"\[\d+\.\d+\] \[cxt 0\] "
     for level, wanted in (
         ("D", r"Adding interface s1-eth1 as port 1"),
+        ("I", r"Starting Thrift server on port 9090"),
+        ("I", r"Thrift server was started"),
         ("D", packet + r"Processing packet received on port 1"),
         ("D", packet + r"Parser 'parser' entering state 'parse_ipv4'"),
         ("D", packet + r"Extracting header 'ipv4'"),

@@ -11,7 +11,7 @@ use control_bench::{Result, thrift};
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::{Entity, Uint128};
 use serde_json::Value;
-use thrift_server::wire::read::Value as Given;
+use bmv2_thrift::wire::read::Value as Given;
 use tokio::task::JoinSet;
 
 use crate::writer::{Batches, Ids, Latencies, station, write, write_steadily};

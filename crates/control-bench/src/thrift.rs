@@ -4,10 +4,10 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use thrift_server::wire::read::{self, Fields, Message, Value};
-use thrift_server::wire::scan::Scan;
-use thrift_server::wire::write::Writer;
-use thrift_server::wire::{Kind, Type};
+use bmv2_thrift::wire::read::{self, Fields, Message, Value};
+use bmv2_thrift::wire::scan::Scan;
+use bmv2_thrift::wire::write::Writer;
+use bmv2_thrift::wire::{Kind, Type};
 
 use crate::Result;
 use crate::process::Place;

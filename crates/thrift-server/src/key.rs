@@ -2,17 +2,11 @@
 
 use dataplane::{KeyField, MatchField, MatchKind, TableInfo};
 
-use crate::call::{Args, Refusal};
-use crate::exception::{Exception, TableCode};
+use crate::call::Refusal;
 use crate::values::{and, canonical, cut, n_bytes, prefix_mask};
-use crate::wire::Type;
-use crate::wire::write::Writer;
-
-const EXACT: i32 = 0;
-const LPM: i32 = 1;
-const TERNARY: i32 = 2;
-const VALID: i32 = 3;
-const RANGE: i32 = 4;
+use bmv2_thrift::Args;
+use bmv2_thrift::exception::{Exception, TableCode};
+use bmv2_thrift::message::{MatchParam, Structure};
 
 fn bad(message: String) -> Refusal {
     Exception::new(TableCode::BadMatchKey, message).into()
@@ -54,43 +48,41 @@ fn shortest(field: MatchField) -> MatchField {
 }
 
 fn match_field(field: &KeyField, param: Args<'_>) -> Result<MatchField, Refusal> {
-    let found = param.i32(1)?;
-    let of = |id| Ok(param.fields(id)?.ok_or_else(|| missing(field))?) as Result<Args<'_>, Refusal>;
-    let number = |args: Args<'_>, id| number(field, args.bytes(id)?);
+    let number = |bytes: &[u8]| number(field, bytes);
     let bits = field.width_bits;
-    Ok(match (field.kind, found) {
-        (MatchKind::Exact, EXACT) => MatchField::Exact(number(of(2)?, 1)?),
-        (MatchKind::Exact, VALID) => MatchField::Exact(vec![u8::from(of(5)?.bool(1)?)]),
-        (MatchKind::Lpm, LPM) => {
-            let prefix_len = prefix_len(field, of(3)?.i32(2)?)?;
-            let value = and(&number(of(3)?, 1)?, &prefix_mask(prefix_len, bits));
+    Ok(match (field.kind, MatchParam::read(param)?) {
+        (MatchKind::Exact, MatchParam::Exact(value)) => MatchField::Exact(number(&value)?),
+        (MatchKind::Exact, MatchParam::Valid(value)) => MatchField::Exact(vec![u8::from(value)]),
+        (MatchKind::Lpm, MatchParam::Lpm(value, prefix_len)) => {
+            let prefix_len = self::prefix_len(field, prefix_len)?;
+            let value = and(&number(&value)?, &prefix_mask(prefix_len, bits));
             MatchField::Lpm { value, prefix_len }
         }
-        (MatchKind::Ternary, TERNARY) => {
-            let mask = number(of(4)?, 2)?;
-            let value = and(&number(of(4)?, 1)?, &mask);
+        (MatchKind::Ternary, MatchParam::Ternary(value, mask)) => {
+            let mask = number(&mask)?;
+            let value = and(&number(&value)?, &mask);
             MatchField::Ternary { value, mask }
         }
-        (MatchKind::Optional, EXACT) => MatchField::Optional(Some(number(of(2)?, 1)?)),
-        (MatchKind::Optional, TERNARY) => optional(field, number(of(4)?, 1)?, &number(of(4)?, 2)?)?,
-        (MatchKind::Range, RANGE) => {
-            let (low, high) = (number(of(6)?, 1)?, number(of(6)?, 2)?);
+        (MatchKind::Optional, MatchParam::Exact(value)) => {
+            MatchField::Optional(Some(number(&value)?))
+        }
+        (MatchKind::Optional, MatchParam::Ternary(value, mask)) => {
+            optional(field, number(&value)?, &number(&mask)?)?
+        }
+        (MatchKind::Range, MatchParam::Range(low, high)) => {
+            let (low, high) = (number(&low)?, number(&high)?);
             MatchField::Range { low, high }
         }
-        (kind, _) => {
-            let name = &field.name;
+        (kind, found) => {
+            let (name, what, found) = match &found {
+                MatchParam::None(of) => (&field.name, "none of BMv2's type", *of),
+                found => (&field.name, "BMv2's type", found.type_number()),
+            };
             return Err(bad(format!(
-                "key \"{name}\": expected a match of kind {kind:?}, found BMv2's type {found}"
+                "key \"{name}\": expected a match of kind {kind:?}, found {what} {found}"
             )));
         }
     })
-}
-
-fn missing(field: &KeyField) -> Refusal {
-    bad(format!(
-        "key \"{}\": the match of its type is left out",
-        field.name
-    ))
 }
 
 /// BMv2 has the bytes of a field's width, no more and no fewer.
@@ -151,49 +143,27 @@ pub(crate) fn bmv2_priority(info: &TableInfo, priority: i32) -> i32 {
     }
 }
 
-/// A list of BMv2's parameters.
-pub(crate) fn write(writer: &mut Writer, info: &TableInfo, key: &[MatchField]) {
-    writer.list(Type::Struct, key.len());
-    for (field, matched) in info.key.iter().zip(key) {
-        write_param(writer, field.width_bits, matched);
-        writer.stop();
-    }
+/// BMv2's parameters of a key.
+pub(crate) fn params(info: &TableInfo, key: &[MatchField]) -> Vec<MatchParam> {
+    let fields = info.key.iter().zip(key);
+    fields
+        .map(|(field, matched)| param(field.width_bits, matched))
+        .collect()
 }
 
-fn write_param(writer: &mut Writer, bits: u32, matched: &MatchField) {
+fn param(bits: u32, matched: &MatchField) -> MatchParam {
     let full = |value: &[u8]| cut(value, bits);
     let zeros = || cut(&[], bits);
     match matched {
-        MatchField::Exact(value) => write_one(writer, EXACT, &[full(value)]),
+        MatchField::Exact(value) => MatchParam::Exact(full(value)),
         MatchField::Lpm { value, prefix_len } => {
-            writer.field(1, Type::I32).i32(LPM);
-            writer.field(3, Type::Struct);
-            writer.field(1, Type::Bytes).bytes(&full(value));
-            writer.field(2, Type::I32).i32(prefix_len.cast_signed());
-            writer.stop();
+            MatchParam::Lpm(full(value), prefix_len.cast_signed())
         }
-        MatchField::Ternary { value, mask } => {
-            write_one(writer, TERNARY, &[full(value), full(mask)]);
-        }
-        MatchField::Range { low, high } => write_one(writer, RANGE, &[full(low), full(high)]),
-        MatchField::Optional(None) => write_one(writer, TERNARY, &[zeros(), zeros()]),
+        MatchField::Ternary { value, mask } => MatchParam::Ternary(full(value), full(mask)),
+        MatchField::Range { low, high } => MatchParam::Range(full(low), full(high)),
+        MatchField::Optional(None) => MatchParam::Ternary(zeros(), zeros()),
         MatchField::Optional(Some(value)) => {
-            write_one(writer, TERNARY, &[full(value), prefix_mask(bits, bits)]);
+            MatchParam::Ternary(full(value), prefix_mask(bits, bits))
         }
     }
-}
-
-/// A parameter of byte strings.
-fn write_one(writer: &mut Writer, of: i32, values: &[Vec<u8>]) {
-    writer.field(1, Type::I32).i32(of);
-    let field = match of {
-        EXACT => 2,
-        TERNARY => 4,
-        _ => 6,
-    };
-    writer.field(field, Type::Struct);
-    for (id, value) in (1..).zip(values) {
-        writer.field(id, Type::Bytes).bytes(value);
-    }
-    writer.stop();
 }

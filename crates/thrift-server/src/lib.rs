@@ -15,18 +15,16 @@
 //! | 4. It has its turn: what it names by a handle is looked up, then written. | it goes on to its end, unheard |
 //! | 5. It is answered. | it was done; who called does not know |
 //!
-//! Reading order: `server`, `wire`, `call`, `services`, `site`.
+//! The protocol itself is `bmv2-thrift`. Reading order: `server`, `call`, `services`, `site`.
 
 mod call;
 mod connections;
-mod exception;
 mod key;
 pub mod limits;
 mod server;
 mod services;
 mod site;
 mod values;
-pub mod wire;
 
 pub use server::Server;
 pub use site::ServerConfig;

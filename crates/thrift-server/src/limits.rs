@@ -1,23 +1,11 @@
-//! Every limit of the server: a name, a unit, a reason. A number exists in this place only.
-
-/// Bytes of a call at most. The longest is `bm_load_new_config`, whose argument is a program's BMv2 JSON: of large
-/// ones some megabytes.
-pub const CALL_BYTES_MAX: usize = 64 * 1024 * 1024;
+//! Every limit of the server: a name, a unit, a reason. A number exists in this place only;
+//! those of the protocol itself are `bmv2_thrift::limits`.
 
 /// Bytes of a call that anybody may send at any time; longer ones wait until there is room for them.
 pub const SHORT_CALL_BYTES_MAX: usize = 64 * 1024;
 
 /// Calls beyond that, and answers that may become long (all entries of a table, say), at one time.
 pub const LONG_CALLS_MAX: usize = 2;
-
-/// Values of a call's arguments: a value takes some forty bytes here, and as list of booleans one byte of the call.
-pub const VALUES_MAX: usize = 256 * 1024;
-
-/// Structures and containers within each other; BMv2's calls have four.
-pub const DEPTH_MAX: usize = 16;
-
-/// Bytes of an answer: a million entries of a table, of some hundred bytes each, twice.
-pub const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Connections that are open: scripts open one a run, and forget to close some.
 pub const CONNECTIONS_MAX: usize = 128;

@@ -11,15 +11,16 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::call::{Answered, Args, Refusal};
+use crate::call::{Answered, Refusal};
 use crate::connections::{Connections, Place, prepare};
 use crate::limits::{ACCEPT_RETRY_MS, ARRIVAL_S, CHUNK_BYTES, SHORT_CALL_BYTES_MAX, STALL_S};
 use crate::services;
 use crate::site::{ServerConfig, Site};
-use crate::wire::read::{self, Message};
-use crate::wire::scan::Scan;
-use crate::wire::write::{self, Writer};
-use crate::wire::{Failure, FailureKind, Kind, WireError};
+use bmv2_thrift::Args;
+use bmv2_thrift::wire::read::{self, Message};
+use bmv2_thrift::wire::scan::Scan;
+use bmv2_thrift::wire::write::{self, Writer};
+use bmv2_thrift::wire::{Failure, FailureKind, Kind, WireError};
 
 /// Serves BMv2's Thrift services of one switch. Clones share everything.
 #[derive(Clone)]

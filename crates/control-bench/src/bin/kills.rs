@@ -23,9 +23,9 @@ use p4runtime_proto::p4::v1::{
     Entity, ExternEntry, GetForwardingPipelineConfigRequest, ReadRequest, Uint128, WriteRequest,
 };
 use serde_json::Value;
-use thrift_server::wire::Type;
-use thrift_server::wire::read::Value as Given;
-use thrift_server::wire::write::Writer;
+use bmv2_thrift::wire::Type;
+use bmv2_thrift::wire::read::Value as Given;
+use bmv2_thrift::wire::write::Writer;
 use tonic::{Code, Status};
 
 const ELECTION_ID: Uint128 = Uint128 { high: 0, low: 1 };

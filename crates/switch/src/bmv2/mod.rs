@@ -154,6 +154,15 @@ pub(crate) fn tell_ready(log: Option<&Log>, services: &Services) {
         crate::print(&format!("Server listening on {address}\n"));
     }
     if let Some(log) = log {
+        // Scripts wait for these lines.
+        if let Some(address) = services.thrift_address() {
+            let port = address.port();
+            log.tell(
+                Severity::Info,
+                &format!("Starting Thrift server on port {port}"),
+            );
+            log.tell(Severity::Info, "Thrift server was started");
+        }
         log.tell(Severity::Info, "The switch is ready");
     }
 }

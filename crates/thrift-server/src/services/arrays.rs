@@ -8,12 +8,14 @@ use dataplane::{ControlErrorKind, CounterId, CounterValue, RegisterId};
 
 use super::expect_context;
 use super::tables::{counter_answer, counter_value};
-use crate::call::{Answer, Answered, Args, Refusal, declared, expect_room};
-use crate::exception::{ArrayCode, Exception};
+use crate::call::{Answer, Answered, Refusal, declared, expect_room};
+use bmv2_thrift::Args;
+// Registers' codes have the same numbers.
 use crate::site::Site;
 use crate::values::{of_i64, to_i64};
-use crate::wire::Type;
-use crate::wire::write::Writer;
+use bmv2_thrift::exception::{CounterCode as ArrayCode, Exception};
+use bmv2_thrift::wire::Type;
+use bmv2_thrift::wire::write::Writer;
 
 /// None where there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {

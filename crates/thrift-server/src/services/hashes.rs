@@ -6,9 +6,11 @@ use control::Operation;
 use dataplane::{ControlErrorKind, CrcParameters};
 
 use super::expect_context;
-use crate::call::{Answer, Answered, Args, Refusal, declared};
-use crate::exception::{Exception, HashCode};
+use crate::call::{Answer, Answered, Refusal, declared};
 use crate::site::Site;
+use bmv2_thrift::Args;
+use bmv2_thrift::exception::{Exception, HashCode};
+use bmv2_thrift::message::{Crc16, Crc32, Structure};
 
 /// None where there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
@@ -30,16 +32,24 @@ fn code(kind: ControlErrorKind) -> HashCode {
 
 /// Thrift has no unsigned numbers: the bits are what counts.
 fn parameters(args: Args<'_>, bits: u32) -> Result<CrcParameters, Refusal> {
-    let number = |id| match bits {
-        16 => Ok(u64::from(args.i16(id)?.cast_unsigned())),
-        _ => Ok(u64::from(args.i32(id)?.cast_unsigned())) as Result<u64, Refusal>,
+    let ([polynomial, initial, xor_out], [reflect_in, reflect_out]) = match bits {
+        16 => {
+            let crc = Crc16::read(args)?;
+            let number = |number: i16| u64::from(number.cast_unsigned());
+            (crc.numbers.map(number), crc.reflected)
+        }
+        _ => {
+            let crc = Crc32::read(args)?;
+            let number = |number: i32| u64::from(number.cast_unsigned());
+            (crc.numbers.map(number), crc.reflected)
+        }
     };
     Ok(CrcParameters {
-        polynomial: number(1)?,
-        initial: number(2)?,
-        xor_out: number(3)?,
-        reflect_in: args.bool(4)?,
-        reflect_out: args.bool(5)?,
+        polynomial,
+        initial,
+        xor_out,
+        reflect_in,
+        reflect_out,
     })
 }
 

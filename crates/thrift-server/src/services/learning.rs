@@ -1,7 +1,8 @@
 //! Digests: BMv2 sends them over nanomsg and has them acknowledged here. There is no nanomsg here.
 
-use crate::call::{Answered, Args};
-use crate::exception::{Exception, LearnCode};
+use crate::call::Answered;
+use bmv2_thrift::Args;
+use bmv2_thrift::exception::{Exception, LearnCode};
 
 /// None where there is no such call.
 pub(crate) fn answer(call: &str, _args: Args<'_>) -> Option<Answered> {

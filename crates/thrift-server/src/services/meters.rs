@@ -7,10 +7,11 @@ use dataplane::{ControlErrorKind, MeterConfig};
 
 use super::arrays::index;
 use super::expect_context;
-use crate::call::{Answer, Answered, Args, Refusal, declared};
-use crate::exception::{Exception, MeterCode};
+use crate::call::{Answer, Answered, Refusal, declared};
 use crate::site::Site;
-use crate::wire::Type;
+use bmv2_thrift::Args;
+use bmv2_thrift::exception::{Exception, MeterCode};
+use bmv2_thrift::message::{MeterRate, Structure};
 
 const PER_SECOND: f64 = 1_000_000.0;
 
@@ -22,7 +23,10 @@ pub(super) fn rates(
         let message = format!("expected two rates, found {}", rates.len());
         return Ok(Err((MeterCode::BadRatesList, message)));
     };
-    let rate = |args: Args<'_>| Ok((args.double(1)?, args.i32(2)?)) as Result<(f64, i32), Refusal>;
+    let rate = |args: Args<'_>| {
+        let rate = MeterRate::read(args)?;
+        Ok((rate.units_per_micros, rate.burst)) as Result<(f64, i32), Refusal>
+    };
     let ((committed, committed_burst), (peak, peak_burst)) = (rate(committed)?, rate(peak)?);
     if !(0.0..=peak).contains(&committed) || !peak.is_finite() {
         let message =
@@ -47,18 +51,11 @@ pub(super) fn rates_answer(config: Option<MeterConfig>) -> Answer {
             (config.peak_rate, config.peak_burst),
         ]
     });
-    let rates: Vec<(u64, u64)> = rates.into_iter().flatten().collect();
-    Answer::encoded(Type::List, |writer| {
-        writer.list(Type::Struct, rates.len());
-        for (rate, burst) in rates {
-            writer
-                .field(1, Type::Double)
-                .double(rate as f64 / PER_SECOND);
-            let burst = i32::try_from(burst).unwrap_or(i32::MAX);
-            writer.field(2, Type::I32).i32(burst);
-            writer.stop();
-        }
-    })
+    let rates = rates.into_iter().flatten().map(|(rate, burst)| MeterRate {
+        units_per_micros: rate as f64 / PER_SECOND,
+        burst: i32::try_from(burst).unwrap_or(i32::MAX),
+    });
+    Answer::structures(&rates.collect::<Vec<_>>())
 }
 
 /// None where there is no such call.

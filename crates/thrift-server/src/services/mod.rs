@@ -15,9 +15,10 @@ pub(crate) mod value_sets;
 
 use std::sync::Arc;
 
-use crate::call::{Answered, Args, Refusal};
+use crate::call::{Answered, Refusal};
 use crate::site::Site;
-use crate::wire::{Failure, FailureKind};
+use bmv2_thrift::Args;
+use bmv2_thrift::wire::{Failure, FailureKind};
 
 /// A service of BMv2's, by the name under which it is multiplexed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,10 +16,11 @@ use dataplane::{MulticastGroup, PortId, Replica};
 use serde_json::json;
 
 use super::expect_context;
-use crate::call::{Answer, Answered, Args, Refusal, declared};
-use crate::exception::{Exception, MulticastCode};
+use crate::call::{Answer, Answered, Refusal, declared};
 use crate::limits::{MAP_BITS_MAX, NODES_MAX};
 use crate::site::{Site, read_first, write_all};
+use bmv2_thrift::Args;
+use bmv2_thrift::exception::{Exception, MulticastCode};
 
 /// The hash by which BMv2 chooses a LAG's port.
 const LAG_HASH: usize = 0xff;

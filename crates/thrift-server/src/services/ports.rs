@@ -1,10 +1,10 @@
 //! Ports: which there are. They are opened when the switch is started.
 
-use crate::call::{Answer, Answered, Args};
-use crate::exception::{Exception, PortCode};
+use crate::call::{Answer, Answered};
 use crate::site::Site;
-use crate::wire::Type;
-use crate::wire::write::Writer;
+use bmv2_thrift::Args;
+use bmv2_thrift::exception::{Exception, PortCode};
+use bmv2_thrift::message::PortInfo;
 
 fn refuse(what: &str) -> Answered {
     let message =
@@ -26,19 +26,14 @@ pub(crate) fn remove(args: Args<'_>) -> Answered {
 pub(crate) async fn show(site: &Site) -> Answered {
     let answers = site.device.submit(|_, context| context.ports.to_vec());
     let ports = answers.all().await?.into_iter().next().unwrap_or_default();
-    let mut writer = Writer::default();
-    for port in &ports {
-        let name = match port.interface.is_empty() {
-            true => &port.name,
-            false => &port.interface,
-        };
-        writer.field(1, Type::I32).i32(port.id.0.into());
-        writer.field(2, Type::Bytes).bytes(name.as_bytes());
-        writer.field(3, Type::Bool).bool(port.is_up());
-        writer
-            .field(4, Type::Map)
-            .map((Type::Bytes, Type::Bytes), 0);
-        writer.stop();
-    }
-    Ok(Answer::list(Type::Struct, ports.len(), &writer))
+    let ports = ports.iter().map(|port| PortInfo {
+        port: port.id.0.into(),
+        interface: match port.interface.is_empty() {
+            true => port.name.clone(),
+            false => port.interface.clone(),
+        },
+        is_up: port.is_up(),
+        extra: Vec::new(),
+    });
+    Ok(Answer::structures(&ports.collect::<Vec<_>>()))
 }

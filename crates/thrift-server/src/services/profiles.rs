@@ -9,12 +9,14 @@ use dataplane::{
 };
 
 use super::expect_context;
-use super::tables::{action_call, write_call};
-use crate::call::{Answer, Answered, Args, Refusal, declared, expect_room};
-use crate::exception::{Exception, TableCode};
+use super::tables::{action_call, name_and_args};
+use crate::call::{Answer, Answered, Refusal, declared, expect_room};
 use crate::site::{Site, read_first, write_all};
-use crate::wire::Type;
-use crate::wire::write::Writer;
+use bmv2_thrift::Args;
+use bmv2_thrift::exception::{Exception, TableCode};
+use bmv2_thrift::message::{Group, Member, Structure};
+use bmv2_thrift::wire::Type;
+use bmv2_thrift::wire::write::Writer;
 
 /// An action profile of the pipeline.
 #[derive(Clone)]
@@ -312,21 +314,21 @@ async fn change_group(site: &Site, args: Args<'_>, change: ChangeMembers) -> Ans
     Ok(Answer::Void)
 }
 
-fn write_member(writer: &mut Writer, pipeline: &Pipeline, member: &ProfileMember) {
-    writer.field(1, Type::I32).i32(member.id.cast_signed());
-    write_call(writer, pipeline, &member.action);
-    writer.stop();
+fn bmv2_member(pipeline: &Pipeline, member: &ProfileMember) -> Member {
+    let (action, args) = name_and_args(pipeline, &member.action);
+    Member {
+        handle: member.id.cast_signed(),
+        action,
+        args,
+    }
 }
 
-fn write_group(writer: &mut Writer, group: &ProfileGroup) {
-    writer.field(1, Type::I32).i32(group.id.cast_signed());
-    writer
-        .field(2, Type::List)
-        .list(Type::I32, group.members.len());
-    for (member, _) in &group.members {
-        writer.i32(member.cast_signed());
+fn bmv2_group(group: &ProfileGroup) -> Group {
+    let members = group.members.iter().map(|(member, _)| member.cast_signed());
+    Group {
+        handle: group.id.cast_signed(),
+        members: members.collect(),
     }
-    writer.stop();
 }
 
 async fn members(site: &Site, args: Args<'_>) -> Answered {
@@ -336,7 +338,7 @@ async fn members(site: &Site, args: Args<'_>) -> Answered {
     members.sort_unstable_by_key(|member| member.id);
     let mut writer = Writer::default();
     for member in &members {
-        write_member(&mut writer, &target.pipeline, member);
+        bmv2_member(&target.pipeline, member).write(&mut writer);
         expect_room(&writer)?;
     }
     Ok(Answer::list(Type::Struct, members.len(), &writer))
@@ -349,8 +351,8 @@ async fn member(site: &Site, args: Args<'_>) -> Answered {
     let Some(member) = members.find(|member| member.id == id) else {
         return refuse(TableCode::InvalidMemberHandle, format!("no member {id}"));
     };
-    let write = |writer: &mut Writer| write_member(writer, &target.pipeline, &member);
-    Ok(Answer::encoded(Type::Struct, write))
+    let member = bmv2_member(&target.pipeline, &member);
+    Ok(Answer::structure(&member))
 }
 
 async fn groups(site: &Site, args: Args<'_>) -> Answered {
@@ -359,7 +361,7 @@ async fn groups(site: &Site, args: Args<'_>) -> Answered {
     let groups = target.groups(&site.device).await?;
     let mut writer = Writer::default();
     for group in &groups {
-        write_group(&mut writer, group);
+        bmv2_group(group).write(&mut writer);
         expect_room(&writer)?;
     }
     Ok(Answer::list(Type::Struct, groups.len(), &writer))
@@ -368,7 +370,47 @@ async fn groups(site: &Site, args: Args<'_>) -> Answered {
 async fn group(site: &Site, args: Args<'_>) -> Answered {
     let target = Target::with_groups(site, args)?;
     let group = target.group(&site.device, args.i32(3)?).await?;
-    Ok(Answer::encoded(Type::Struct, |writer| {
-        write_group(writer, &group)
-    }))
+    Ok(Answer::structure(&bmv2_group(&group)))
+}
+
+async fn members(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    let _long = site.long_calls.acquire().await;
+    let mut members = target.members(&site.device).await?;
+    members.sort_unstable_by_key(|member| member.id);
+    let mut writer = Writer::default();
+    for member in &members {
+        bmv2_member(&target.pipeline, member).write(&mut writer);
+        expect_room(&writer)?;
+    }
+    Ok(Answer::list(Type::Struct, members.len(), &writer))
+}
+
+async fn member(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::of(site, args)?;
+    let id = args.i32(3)?.cast_unsigned();
+    let mut members = target.members(&site.device).await?.into_iter();
+    let Some(member) = members.find(|member| member.id == id) else {
+        return refuse(TableCode::InvalidMemberHandle, format!("no member {id}"));
+    };
+    let member = bmv2_member(&target.pipeline, &member);
+    Ok(Answer::structure(&member))
+}
+
+async fn groups(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::with_groups(site, args)?;
+    let _long = site.long_calls.acquire().await;
+    let groups = target.groups(&site.device).await?;
+    let mut writer = Writer::default();
+    for group in &groups {
+        bmv2_group(group).write(&mut writer);
+        expect_room(&writer)?;
+    }
+    Ok(Answer::list(Type::Struct, groups.len(), &writer))
+}
+
+async fn group(site: &Site, args: Args<'_>) -> Answered {
+    let target = Target::with_groups(site, args)?;
+    let group = target.group(&site.device, args.i32(3)?).await?;
+    Ok(Answer::structure(&bmv2_group(&group)))
 }

@@ -9,10 +9,11 @@ use md5::{Digest, Md5};
 use serde_json::Value;
 
 use super::expect_context;
-use crate::call::{Answer, Answered, Args, Refusal};
-use crate::exception::{Exception, IdCode, SwapCode};
+use crate::call::{Answer, Answered, Refusal};
 use crate::site::Site;
-use crate::wire::Type;
+use bmv2_thrift::Args;
+use bmv2_thrift::exception::{Exception, IdCode, SwapCode};
+use bmv2_thrift::message::SwitchInfo;
 
 /// None where there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
@@ -138,10 +139,9 @@ fn id_in(list: &Value, name: &str) -> Option<i32> {
 
 /// The device's number and this port; there are no sockets for notifications, events or a debugger.
 fn info(site: &Site) -> Answer {
-    Answer::encoded(Type::Struct, |writer| {
-        let id = i64::try_from(site.config.device_id).unwrap_or(i64::MAX);
-        writer.field(1, Type::I64).i64(id);
-        writer.field(2, Type::I32).i32(site.config.port.into());
-        writer.stop();
+    Answer::structure(&SwitchInfo {
+        device_id: i64::try_from(site.config.device_id).unwrap_or(i64::MAX),
+        thrift_port: site.config.port.into(),
+        sockets: Default::default(),
     })
 }

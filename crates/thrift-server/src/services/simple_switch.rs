@@ -6,10 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use control::Operation;
 use dataplane::{ControlErrorKind, Mirror, PortId, Queues, Switch};
 
-use crate::call::{Answer, Answered, Args, Refusal, declared};
-use crate::exception::{Exception, MirrorCode};
+use crate::call::{Answer, Answered, Refusal, declared};
 use crate::site::Site;
-use crate::wire::Type;
+use bmv2_thrift::Args;
+use bmv2_thrift::exception::{Exception, MirrorCode};
+use bmv2_thrift::message::{MirroringSession, Structure};
 
 /// What BMv2's calls give back that know no exceptions.
 const SUCCESS: i32 = 0;
@@ -87,15 +88,12 @@ async fn mapping_port(site: &Site, args: Args<'_>) -> Answered {
 
 async fn session_add(site: &Site, args: Args<'_>) -> Answered {
     let session = session(args)?;
-    let mut to = Mirror::default();
-    if let Some(config) = args.fields(2)? {
-        if config.has(1) {
-            to.port = Some(port(config.i32(1)?));
-        }
-        if config.has(2) {
-            to.group = Some(config.i32(2)?.cast_unsigned());
-        }
-    }
+    let config = args.fields(2)?.map(MirroringSession::read).transpose()?;
+    let config = config.unwrap_or_default();
+    let to = Mirror {
+        port: config.port.map(port),
+        group: config.group.map(i32::cast_unsigned),
+    };
     mirror(site, session, to).await
 }
 
@@ -118,14 +116,9 @@ async fn session_get(site: &Site, args: Args<'_>) -> Answered {
         let message = format!("no mirroring session {session}");
         return Err(Exception::new(MirrorCode::SessionNotFound, message).into());
     };
-    Ok(Answer::encoded(Type::Struct, |writer| {
-        if let Some(port) = mirror.port {
-            writer.field(1, Type::I32).i32(port.0.into());
-        }
-        if let Some(group) = mirror.group {
-            writer.field(2, Type::I32).i32(group.cast_signed());
-        }
-        writer.stop();
+    Ok(Answer::structure(&MirroringSession {
+        port: mirror.port.map(|port| port.0.into()),
+        group: mirror.group.map(u32::cast_signed),
     }))
 }
 

@@ -8,8 +8,8 @@ use dataplane::{ActionCall, MatchField, Program, TableAction, TableEntry, TableI
 use serde_json::{Map, Value, json};
 
 use crate::call::{Answer, Answered, Refusal};
-use crate::limits::ANSWER_BYTES_MAX;
 use crate::site::Site;
+use bmv2_thrift::limits::ANSWER_BYTES_MAX;
 
 /// Tables with their entries, action profiles, registers, multicast groups, mirroring sessions.
 pub(crate) async fn serialize(site: &Arc<Site>) -> Answered {

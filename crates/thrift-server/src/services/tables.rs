@@ -12,13 +12,15 @@ use dataplane::{
 };
 
 use super::{expect_context, meters};
-use crate::call::{Answer, Answered, Args, Refusal, declared, expect_room};
-use crate::exception::{Exception, TableCode};
+use crate::call::{Answer, Answered, Refusal, declared, expect_room};
 use crate::key;
 use crate::site::{Site, write_all};
 use crate::values::cut;
-use crate::wire::Type;
-use crate::wire::write::Writer;
+use bmv2_thrift::Args;
+use bmv2_thrift::exception::{Exception, TableCode};
+use bmv2_thrift::message::{self, ActionEntry, Entry, Life, Options, Structure};
+use bmv2_thrift::wire::Type;
+use bmv2_thrift::wire::write::Writer;
 
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -97,7 +99,8 @@ impl Target {
             let message = format!("table \"{}\" has no key", info.name);
             return refuse(TableCode::NoTableKey, message);
         }
-        let priority = options.map_or(Ok(0), |options| options.i32(1))?;
+        let options = options.map(Options::read).transpose()?.unwrap_or_default();
+        let priority = options.priority.unwrap_or(0);
         Ok(EntryKey {
             table: self.id,
             key: key::key(info, params)?,
@@ -503,7 +506,7 @@ async fn entries(site: &Site, args: Args<'_>) -> Answered {
     let reading = site.device.reading().await?;
     let (mut writer, mut n_entries) = (Writer::default(), 0);
     each_part(&site.device, &target, |handle, entry| {
-        write_entry(&mut writer, &target, handle, &entry);
+        bmv2_entry(&target, handle, &entry).write(&mut writer);
         n_entries += 1;
         expect_room(&writer)
     })
@@ -519,9 +522,7 @@ async fn entry(site: &Site, args: Args<'_>) -> Answered {
 }
 
 fn entry_answer(target: &Target, handle: EntryHandle, entry: &TableEntry) -> Answer {
-    Answer::encoded(Type::Struct, |writer| {
-        write_entry(writer, target, handle, entry)
-    })
+    Answer::structure(&bmv2_entry(target, handle, entry))
 }
 
 async fn entry_from_key(site: &Site, args: Args<'_>) -> Answered {
@@ -552,13 +553,12 @@ async fn entry_from_key(site: &Site, args: Args<'_>) -> Answered {
 /// As BMv2 answers for an empty key: an entry of zeros that runs the default action.
 async fn only_default(site: &Site, target: &Target) -> Answered {
     let action = default_action(site, target).await?;
-    Ok(Answer::encoded(Type::Struct, |writer| {
-        writer.field(1, Type::List).list(Type::Struct, 0);
-        writer.field(2, Type::Struct).stop();
-        writer.field(3, Type::I32).i32(0);
-        writer.field(4, Type::Struct);
-        write_action_entry(writer, &target.pipeline, action.as_ref());
-        writer.stop();
+    Ok(Answer::structure(&Entry {
+        key: Vec::new(),
+        options: Options::default(),
+        handle: 0,
+        action: action_entry(&target.pipeline, action.as_ref()),
+        life: None,
     }))
 }
 
@@ -571,32 +571,24 @@ async fn default_action(site: &Site, target: &Target) -> Result<Option<TableActi
 async fn default_entry(site: &Site, args: Args<'_>) -> Answered {
     let target = Target::of(site, args)?;
     let action = default_action(site, &target).await?;
-    Ok(Answer::encoded(Type::Struct, |writer| {
-        write_action_entry(writer, &target.pipeline, action.as_ref());
-    }))
+    let entry = action_entry(&target.pipeline, action.as_ref());
+    Ok(Answer::structure(&entry))
 }
 
-fn write_entry(writer: &mut Writer, target: &Target, handle: EntryHandle, entry: &TableEntry) {
+fn bmv2_entry(target: &Target, handle: EntryHandle, entry: &TableEntry) -> Entry {
     let info = target.info();
-    key::write(writer.field(1, Type::List), info, &entry.key);
-    writer.field(2, Type::Struct);
-    let priority = key::bmv2_priority(info, entry.priority);
-    writer.field(1, Type::I32).i32(priority);
-    writer.stop();
-    writer.field(3, Type::I32).i32(handle.0.cast_signed());
-    writer.field(4, Type::Struct);
-    write_action_entry(writer, &target.pipeline, Some(&entry.action));
-    if entry.idle_timeout_ns != 0 {
-        writer.field(5, Type::Struct);
-        writer
-            .field(1, Type::I32)
-            .i32(millis(entry.idle_timeout_ns));
-        writer
-            .field(2, Type::I32)
-            .i32(millis(entry.since_last_hit_ns));
-        writer.stop();
+    let priority = Some(key::bmv2_priority(info, entry.priority));
+    let life = Life {
+        timeout_ms: millis(entry.idle_timeout_ns),
+        since_hit_ms: millis(entry.since_last_hit_ns),
+    };
+    Entry {
+        key: key::params(info, &entry.key),
+        options: Options { priority },
+        handle: handle.0.cast_signed(),
+        action: action_entry(&target.pipeline, Some(&entry.action)),
+        life: (entry.idle_timeout_ns != 0).then_some(life),
     }
-    writer.stop();
 }
 
 fn millis(ns: u64) -> i32 {
@@ -604,36 +596,25 @@ fn millis(ns: u64) -> i32 {
 }
 
 /// What an entry runs. A group that belongs to one entry alone, which only P4Runtime makes, has no handle: -1.
-fn write_action_entry(writer: &mut Writer, pipeline: &Pipeline, action: Option<&TableAction>) {
+fn action_entry(pipeline: &Pipeline, action: Option<&TableAction>) -> ActionEntry {
     const ONE_SHOT: i32 = -1;
-    let (of, handle) = match action {
-        None => (0, None),
-        Some(TableAction::Call(_)) => (1, None),
-        Some(TableAction::Member(id)) => (2, Some((4, id.cast_signed()))),
-        Some(TableAction::Group(id)) => (3, Some((5, id.cast_signed()))),
-        Some(TableAction::OneShot(_)) => (3, Some((5, ONE_SHOT))),
-    };
-    writer.field(1, Type::I32).i32(of);
-    if let Some(TableAction::Call(call)) = action {
-        write_call(writer, pipeline, call);
+    match action {
+        None => ActionEntry::Empty,
+        Some(TableAction::Call(call)) => {
+            let (name, args) = name_and_args(pipeline, call);
+            ActionEntry::Call(name, args)
+        }
+        Some(TableAction::Member(id)) => ActionEntry::Member(id.cast_signed()),
+        Some(TableAction::Group(id)) => ActionEntry::Group(id.cast_signed()),
+        Some(TableAction::OneShot(_)) => ActionEntry::Group(ONE_SHOT),
     }
-    if let Some((field, handle)) = handle {
-        writer.field(field, Type::I32).i32(handle);
-    }
-    writer.stop();
 }
 
-/// An action's name and arguments, in fields 2 and 3.
-pub(super) fn write_call(writer: &mut Writer, pipeline: &Pipeline, call: &ActionCall) {
+/// An action's name and its arguments.
+pub(super) fn name_and_args(pipeline: &Pipeline, call: &ActionCall) -> (String, Vec<Vec<u8>>) {
     let info = pipeline.program().action_info(call.action);
-    let name = info.map_or("", |info| &info.name);
-    writer.field(2, Type::Bytes).bytes(name.as_bytes());
-    writer
-        .field(3, Type::List)
-        .list(Type::Bytes, call.args.len());
-    for arg in &call.args {
-        writer.bytes(arg);
-    }
+    let name = info.map_or_else(String::new, |info| info.name.clone());
+    (name, call.args.clone())
 }
 
 fn expect_counters(target: &Target) -> Result<(), Refusal> {
@@ -651,12 +632,10 @@ async fn read_counter(site: &Site, args: Args<'_>) -> Answered {
     Ok(counter_answer(entry.counter))
 }
 
-/// Bytes first, then packets.
 pub(super) fn counter_answer(value: CounterValue) -> Answer {
-    Answer::encoded(Type::Struct, |writer| {
-        writer.field(1, Type::I64).i64(value.bytes.cast_signed());
-        writer.field(2, Type::I64).i64(value.packets.cast_signed());
-        writer.stop();
+    Answer::structure(&message::CounterValue {
+        bytes: value.bytes.cast_signed(),
+        packets: value.packets.cast_signed(),
     })
 }
 
@@ -664,9 +643,10 @@ pub(super) fn counter_value(args: Option<Args<'_>>) -> Result<CounterValue, Refu
     let Some(args) = args else {
         return Ok(CounterValue::default());
     };
+    let value = message::CounterValue::read(args)?;
     Ok(CounterValue {
-        bytes: args.i64(1)?.cast_unsigned(),
-        packets: args.i64(2)?.cast_unsigned(),
+        bytes: value.bytes.cast_unsigned(),
+        packets: value.packets.cast_unsigned(),
     })
 }
 

@@ -6,11 +6,12 @@ use control::{Operation, Pipeline, Turn};
 use dataplane::{ControlErrorKind, MatchField, ValueSetId};
 
 use super::expect_context;
-use crate::call::{Answer, Answered, Args, Refusal, declared};
-use crate::exception::{Exception, ValueSetCode};
+use crate::call::{Answer, Answered, Refusal, declared};
 use crate::site::{Site, read_first, write_all};
 use crate::values::{canonical, cut, join, split};
-use crate::wire::Type;
+use bmv2_thrift::Args;
+use bmv2_thrift::exception::{Exception, ValueSetCode};
+use bmv2_thrift::wire::Type;
 
 type Members = Vec<Vec<MatchField>>;
 

@@ -1,8 +1,9 @@
 //! What is no call, and who does not behave.
 
-use thrift_server::limits::{CALL_BYTES_MAX, CONNECTIONS_MAX, DEPTH_MAX, VALUES_MAX};
-use thrift_server::wire::write::Writer;
-use thrift_server::wire::{Kind, Type};
+use bmv2_thrift::limits::{CALL_BYTES_MAX, DEPTH_MAX, VALUES_MAX};
+use bmv2_thrift::wire::write::Writer;
+use bmv2_thrift::wire::{Kind, Type};
+use thrift_server::limits::CONNECTIONS_MAX;
 
 use crate::client::{Arg, Client, Refused, all_bytes, call, exact, key, priority, result};
 use crate::harness::{Harness, mac};

@@ -1,7 +1,7 @@
 //! Counters, registers, meters.
 
-use thrift_server::wire::Type;
-use thrift_server::wire::read::Value;
+use bmv2_thrift::wire::Type;
+use bmv2_thrift::wire::read::Value;
 
 use crate::client::{Arg, Refused, as_struct, i32_of};
 use crate::harness::{Harness, frame};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use thrift_server::wire::read::{self, Fields, Message, Value};
-use thrift_server::wire::scan::Scan;
-use thrift_server::wire::write::Writer;
-use thrift_server::wire::{Kind, Type};
+use bmv2_thrift::wire::read::{self, Fields, Message, Value};
+use bmv2_thrift::wire::scan::Scan;
+use bmv2_thrift::wire::write::Writer;
+use bmv2_thrift::wire::{Kind, Type};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

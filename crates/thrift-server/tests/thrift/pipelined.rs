@@ -1,8 +1,8 @@
 //! Calls that arrive in pieces, or many at once.
 
-use thrift_server::wire::Kind;
-use thrift_server::wire::read::Value;
-use thrift_server::wire::write::Writer;
+use bmv2_thrift::wire::Kind;
+use bmv2_thrift::wire::read::Value;
+use bmv2_thrift::wire::write::Writer;
 
 use crate::client::{Arg, call, result};
 use crate::harness::Harness;

@@ -1,8 +1,8 @@
 //! Action profiles.
 
+use bmv2_thrift::wire::read::Value;
 use control::Operation;
 use dataplane::{ActionCall, ProfileMember};
-use thrift_server::wire::read::Value;
 
 use crate::client::{
     Arg, Client, Refused, all_bytes, as_struct, exact, i32_of, key, priority, struct_of,

@@ -1,6 +1,6 @@
 //! The program, ids, hashes, ports, and what is refused.
 
-use thrift_server::wire::read::Value;
+use bmv2_thrift::wire::read::Value;
 
 use crate::client::{Arg, Client, Refused, all_bytes, as_struct, exact, i32_of, key, priority};
 use crate::harness::{Harness, NOWHERE, frame, mac};

@@ -1,8 +1,8 @@
 //! The service SimpleSwitch.
 
+use bmv2_thrift::wire::read::Value;
 use control::{Note, Operation};
 use dataplane::{CloneSession, MulticastGroup, PortId, Replica};
-use thrift_server::wire::read::Value;
 
 use crate::client::{Arg, Client, Refused, all_bytes, exact, key, priority};
 use crate::harness::{Harness, NOWHERE, frame, mac};

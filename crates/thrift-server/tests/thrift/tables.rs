@@ -1,8 +1,8 @@
 //! Tables.
 
+use bmv2_thrift::wire::read::{Fields, Value};
 use control::{Changed, EntryKey, Note, Operation, Places};
 use dataplane::{ActionCall, MatchField, TableEntry};
-use thrift_server::wire::read::{Fields, Value};
 
 use crate::client::{
     Arg, Client, Refused, all_bytes, as_struct, exact, i32_of, key, lpm, priority, range,
@@ -467,7 +467,7 @@ async fn counters_meters_and_timeouts_of_entries_go_by_the_place() {
     assert_eq!(rates, []);
     let rate = |rate, burst| Arg::Struct(vec![(1, Arg::Double(rate)), (2, Arg::I32(burst))]);
     let set = |rates: Vec<Arg>| {
-        let rates = Arg::List(thrift_server::wire::Type::Struct, rates);
+        let rates = Arg::List(bmv2_thrift::wire::Type::Struct, rates);
         [at(ACL, 0), vec![rates]].concat()
     };
     let name = "standard:bm_mt_set_meter_rates";

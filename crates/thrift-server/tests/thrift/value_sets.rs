@@ -1,7 +1,7 @@
 //! Parser value sets.
 
+use bmv2_thrift::wire::read::Value;
 use dataplane::MatchField;
-use thrift_server::wire::read::Value;
 
 use crate::client::{Arg, Refused};
 use crate::harness::Harness;

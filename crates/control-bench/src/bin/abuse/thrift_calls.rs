@@ -7,8 +7,8 @@ use std::time::Duration;
 use control_bench::mutate::mutated_bytes;
 use control_bench::thrift::{call, entry};
 use fastrand::Rng;
-use thrift_server::wire::Type;
-use thrift_server::wire::write::Writer;
+use bmv2_thrift::wire::Type;
+use bmv2_thrift::wire::write::Writer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 

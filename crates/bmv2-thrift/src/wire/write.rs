@@ -1,4 +1,4 @@
-//! Answers.
+//! Values, calls and answers, written.
 
 use super::{Failure, Kind, Type, VERSION_1};
 
@@ -37,6 +37,11 @@ impl Writer {
     /// A value.
     pub fn bool(&mut self, value: bool) {
         self.0.push(u8::from(value));
+    }
+
+    /// A value.
+    pub fn i16(&mut self, value: i16) {
+        self.0.extend(value.to_be_bytes());
     }
 
     /// A value.

@@ -1,6 +1,6 @@
-//! A whole call's head and arguments.
+//! The head and the fields of a whole call or answer.
 
-use super::scan::{count, length};
+use super::scan::Bounds;
 use super::{Kind, Type, VERSION_1, VERSION_MASK, WireError};
 use crate::limits::DEPTH_MAX;
 
@@ -70,6 +70,14 @@ pub fn message(bytes: &[u8]) -> Result<Message, WireError> {
     })
 }
 
+/// Reads a structure's fields, to their end.
+///
+/// # Errors
+/// It is none.
+pub fn structure(bytes: &[u8]) -> Result<Fields, WireError> {
+    Reader { rest: bytes }.fields(0)
+}
+
 /// The head alone, for who is to be told that the rest is no call.
 pub fn head(bytes: &[u8]) -> Option<(String, i32)> {
     let (name, _, number) = Reader { rest: bytes }.head().ok()?;
@@ -104,7 +112,7 @@ impl<'a> Reader<'a> {
     }
 
     fn name(&mut self, n_bytes: i32) -> Result<String, WireError> {
-        let name = self.bytes(length(n_bytes)?)?.to_vec();
+        let name = self.bytes(Bounds::ANSWERS.length(n_bytes)?)?.to_vec();
         String::from_utf8(name).map_err(|_| WireError::Name)
     }
 
@@ -150,7 +158,7 @@ impl<'a> Reader<'a> {
             Type::Double => Value::Double(self.array().map(f64::from_be_bytes)?),
             Type::Bytes => {
                 let n_bytes = self.i32()?;
-                Value::Bytes(self.bytes(length(n_bytes)?)?.to_vec())
+                Value::Bytes(self.bytes(Bounds::ANSWERS.length(n_bytes)?)?.to_vec())
             }
             Type::Struct => Value::Struct(self.fields(depth)?),
             Type::List | Type::Set => Value::List(self.list(depth)?),
@@ -160,7 +168,7 @@ impl<'a> Reader<'a> {
 
     fn list(&mut self, depth: usize) -> Result<Vec<Value>, WireError> {
         let of = self.u8()?;
-        let n_values = count(self.i32()?)?;
+        let n_values = Bounds::ANSWERS.count(self.i32()?)?;
         // An empty list need not say of what.
         let values = (0..n_values).map(|_| self.value(Type::of(of)?, depth + 1));
         values.collect()
@@ -168,7 +176,7 @@ impl<'a> Reader<'a> {
 
     fn map(&mut self, depth: usize) -> Result<Vec<(Value, Value)>, WireError> {
         let (one, other) = (self.u8()?, self.u8()?);
-        let n_pairs = count(self.i32()?)?;
+        let n_pairs = Bounds::ANSWERS.count(self.i32()?)?;
         let pairs = (0..n_pairs).map(|_| {
             let key = self.value(Type::of(one)?, depth + 1)?;
             Ok((key, self.value(Type::of(other)?, depth + 1)?))

@@ -1,7 +1,39 @@
-//! Where a call ends.
+//! Where a call, or an answer, ends.
 
 use super::{Type, VERSION_1, VERSION_MASK, WireError};
-use crate::limits::{CALL_BYTES_MAX, DEPTH_MAX, VALUES_MAX};
+use crate::limits::{ANSWER_BYTES_MAX, ANSWER_VALUES_MAX, CALL_BYTES_MAX, DEPTH_MAX, VALUES_MAX};
+
+/// How much of a message is taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    n_bytes: usize,
+    n_values: usize,
+}
+
+impl Bounds {
+    const CALLS: Self = Self {
+        n_bytes: CALL_BYTES_MAX,
+        n_values: VALUES_MAX,
+    };
+    pub(super) const ANSWERS: Self = Self {
+        n_bytes: ANSWER_BYTES_MAX,
+        n_values: ANSWER_VALUES_MAX,
+    };
+
+    /// Of a string.
+    pub(super) fn length(self, found: i32) -> Result<usize, WireError> {
+        let max = self.n_bytes;
+        let length = usize::try_from(found).ok().filter(|it| *it <= max);
+        length.ok_or(WireError::Length { found, max })
+    }
+
+    /// Of a container.
+    pub(super) fn count(self, found: i32) -> Result<usize, WireError> {
+        let max = self.n_values;
+        let count = usize::try_from(found).ok().filter(|it| *it <= max);
+        count.ok_or(WireError::Length { found, max })
+    }
+}
 
 /// What is still to come.
 #[derive(Debug, Clone, Copy)]
@@ -29,19 +61,31 @@ pub struct Scan {
     pending: Vec<Pending>,
     at: usize,
     n_values: usize,
+    bounds: Bounds,
 }
 
+/// Of a call.
 impl Default for Scan {
     fn default() -> Self {
-        Self {
-            pending: vec![Pending::Fields, Pending::Head],
-            at: 0,
-            n_values: 0,
-        }
+        Self::with(Bounds::CALLS)
     }
 }
 
 impl Scan {
+    /// Of an answer, which may be longer.
+    pub fn of_answer() -> Self {
+        Self::with(Bounds::ANSWERS)
+    }
+
+    fn with(bounds: Bounds) -> Self {
+        Self {
+            pending: vec![Pending::Fields, Pending::Head],
+            at: 0,
+            n_values: 0,
+            bounds,
+        }
+    }
+
     /// The length of the call that the bytes begin with; none as long as it is not whole. They are those of the
     /// last time and more behind them.
     ///
@@ -55,8 +99,9 @@ impl Scan {
                 self.at = before;
                 self.pending.push(pending);
             }
-            if self.least_length() > CALL_BYTES_MAX {
-                return Err(WireError::TooLong(CALL_BYTES_MAX));
+            let max = self.bounds.n_bytes;
+            if self.least_length() > max {
+                return Err(WireError::TooLong(max));
             }
             if !is_whole {
                 return Ok(None);
@@ -117,7 +162,7 @@ impl Scan {
             return Ok(None);
         };
         if first >= 0 {
-            let n_bytes = length(first)?;
+            let n_bytes = self.bounds.length(first)?;
             // The type and the number are behind the name.
             self.push(Pending::Bytes(n_bytes + 1 + 4))?;
             return Ok(Some(()));
@@ -129,7 +174,7 @@ impl Scan {
         let Some(n_bytes) = self.i32(bytes) else {
             return Ok(None);
         };
-        self.push(Pending::Bytes(length(n_bytes)? + 4))?;
+        self.push(Pending::Bytes(self.bounds.length(n_bytes)? + 4))?;
         Ok(Some(()))
     }
 
@@ -151,8 +196,8 @@ impl Scan {
     /// A value, or what is to be walked over of it.
     fn value(&mut self, bytes: &[u8], of: Type) -> Result<Option<()>, WireError> {
         self.n_values += 1;
-        if self.n_values > VALUES_MAX {
-            return Err(WireError::TooMany(VALUES_MAX));
+        if self.n_values > self.bounds.n_values {
+            return Err(WireError::TooMany(self.bounds.n_values));
         }
         if let Some(n_bytes) = of.fixed_bytes() {
             return Ok(self.skip(bytes, n_bytes));
@@ -162,7 +207,7 @@ impl Scan {
             Type::Map => self.pairs(bytes)?,
             Type::List | Type::Set => self.values(bytes)?,
             _ => match self.i32(bytes) {
-                Some(n_bytes) => Some(Pending::Bytes(length(n_bytes)?)),
+                Some(n_bytes) => Some(Pending::Bytes(self.bounds.length(n_bytes)?)),
                 None => None,
             },
         };
@@ -176,7 +221,7 @@ impl Scan {
         let (Some(of), Some(n_values)) = (self.u8(bytes), self.i32(bytes)) else {
             return Ok(None);
         };
-        let n_left = count(n_values)?;
+        let n_left = self.bounds.count(n_values)?;
         if n_left == 0 {
             return Ok(Some(Pending::Bytes(0)));
         }
@@ -190,7 +235,7 @@ impl Scan {
         else {
             return Ok(None);
         };
-        let n_left = 2 * count(n_pairs)?;
+        let n_left = 2 * self.bounds.count(n_pairs)?;
         if n_left == 0 {
             return Ok(Some(Pending::Bytes(0)));
         }
@@ -214,18 +259,4 @@ impl Scan {
         self.at += 4;
         value.try_into().ok().map(i32::from_be_bytes)
     }
-}
-
-/// Of a string.
-pub(super) fn length(found: i32) -> Result<usize, WireError> {
-    let max = CALL_BYTES_MAX;
-    let length = usize::try_from(found).ok().filter(|it| *it <= max);
-    length.ok_or(WireError::Length { found, max })
-}
-
-/// Of a container.
-pub(super) fn count(found: i32) -> Result<usize, WireError> {
-    let max = VALUES_MAX;
-    let count = usize::try_from(found).ok().filter(|it| *it <= max);
-    count.ok_or(WireError::Length { found, max })
 }

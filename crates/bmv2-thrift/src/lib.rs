@@ -1,0 +1,29 @@
+//! BMv2's Thrift protocol, which `thrift-server` serves and `simple-switch-cli` calls: how values are encoded
+//! ([`wire`]), the structures of the services ([`message`]), the codes of their exceptions ([`exception`]).
+//!
+//! Numbers of fields and codes are BMv2's. Of each call the arguments are numbered from 1 on, in their order; the
+//! server reads them by these numbers ([`Args`]), the client writes them one after the other ([`Call`]). No sockets here.
+//!
+//! Reading order: `wire`, `args`, `call`, `message`, `exception`.
+
+mod args;
+mod call;
+pub mod exception;
+pub mod limits;
+pub mod message;
+pub mod wire;
+
+pub use args::{Args, ArgsError};
+pub use call::Call;
+
+/// The name under which a service is multiplexed.
+pub mod service {
+    /// Tables, action profiles, counters, meters, registers, value sets, programs, ports.
+    pub const STANDARD: &str = "standard";
+    /// Multicast without LAGs.
+    pub const SIMPLE_PRE: &str = "simple_pre";
+    /// Multicast with LAGs.
+    pub const SIMPLE_PRE_LAG: &str = "simple_pre_lag";
+    /// Mirroring, queues, clocks.
+    pub const SIMPLE_SWITCH: &str = "simple_switch";
+}

@@ -1,0 +1,226 @@
+//! The connection to the switch: one call, one answer.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use bmv2_thrift::exception::{
+    CounterCode, Exception, HashCode, MeterCode, MirrorCode, MulticastCode, PortCode, RegisterCode,
+    SwapCode, TableCode, ValueSetCode,
+};
+use bmv2_thrift::wire::Kind;
+use bmv2_thrift::wire::read::{self, Message};
+use bmv2_thrift::wire::scan::Scan;
+use bmv2_thrift::{Args, ArgsError, Call};
+
+use crate::error::{Ended, Error};
+use crate::limits::{ANSWER_S, CHUNK_BYTES, CONNECT_S};
+
+/// What the exceptions of a call are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    Table,
+    Counter,
+    Register,
+    Meter,
+    ValueSet,
+    Swap,
+    Port,
+    Crc,
+    Multicast,
+    Mirroring,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table operation",
+            Self::Counter => "counter operation",
+            Self::Register => "register operation",
+            Self::Meter => "meter operation",
+            Self::ValueSet => "parser value set operation",
+            Self::Swap => "swap operation",
+            Self::Port => "device manager operation",
+            Self::Crc => "crc operation",
+            Self::Multicast => "PRE operation",
+            Self::Mirroring => "mirroring operation",
+        }
+    }
+
+    fn code(self, number: i32) -> Option<&'static str> {
+        match self {
+            Self::Table => TableCode::name(number),
+            Self::Counter => CounterCode::name(number),
+            Self::Register => RegisterCode::name(number),
+            Self::Meter => MeterCode::name(number),
+            Self::ValueSet => ValueSetCode::name(number),
+            Self::Swap => SwapCode::name(number),
+            Self::Port => PortCode::name(number),
+            Self::Crc => HashCode::name(number),
+            Self::Multicast => MulticastCode::name(number),
+            Self::Mirroring => MirrorCode::name(number),
+        }
+    }
+
+    fn refused(self, exception: Exception) -> Error {
+        let code = self.code(exception.code);
+        Error::Refused {
+            operation: self.name(),
+            code: code.map_or_else(|| exception.code.to_string(), str::to_owned),
+            reason: exception.message,
+        }
+    }
+}
+
+/// An answer, whose result is in field 0.
+#[derive(Debug)]
+pub struct Answer(Message);
+
+impl Answer {
+    /// The result, by the number 0.
+    pub fn args(&self) -> Args<'_> {
+        Args::new(&self.0.fields)
+    }
+
+    /// The result, which is a structure.
+    pub fn structure<T: bmv2_thrift::message::Structure>(&self) -> Result<T, Error> {
+        match self.args().fields(0)? {
+            Some(fields) => Ok(T::read(fields)?),
+            None => Err(without_result(&self.0.name)),
+        }
+    }
+
+    /// The result, of another type.
+    pub fn result<'a, T>(
+        &'a self,
+        read: impl FnOnce(Args<'a>, i16) -> Result<T, ArgsError>,
+    ) -> Result<T, Error> {
+        match self.args().has(0) {
+            true => Ok(read(self.args(), 0)?),
+            false => Err(without_result(&self.0.name)),
+        }
+    }
+}
+
+fn without_result(call: &str) -> Error {
+    Error::Ended(Ended::Switch(format!(
+        "the switch's answer to {call} is empty"
+    )))
+}
+
+/// To one switch.
+pub struct Connection {
+    stream: TcpStream,
+    received: Vec<u8>,
+    number: i32,
+}
+
+impl Connection {
+    /// # Errors
+    /// Nothing takes a connection there; the text says why.
+    pub fn open(host: &str, port: u16) -> Result<Self, String> {
+        let here = |error: io::Error| format!("{host}:{port}: {error}");
+        let mut last = format!("{host}: no such host");
+        for address in (host, port).to_socket_addrs().map_err(here)? {
+            match TcpStream::connect_timeout(&address, Duration::from_secs(CONNECT_S)) {
+                Ok(stream) => return Self::over(stream).map_err(here),
+                Err(error) => last = format!("{address}: {error}"),
+            }
+        }
+        Err(last)
+    }
+
+    fn over(stream: TcpStream) -> io::Result<Self> {
+        let patience = Some(Duration::from_secs(ANSWER_S));
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(patience)?;
+        stream.set_write_timeout(patience)?;
+        Ok(Self {
+            stream,
+            received: Vec::new(),
+            number: 0,
+        })
+    }
+
+    /// Calls, and waits for the answer.
+    pub fn call(
+        &mut self,
+        service: &str,
+        call: Call,
+        operation: Operation,
+    ) -> Result<Answer, Error> {
+        self.number = self.number.wrapping_add(1);
+        let name = call.name();
+        let sent = self.stream.write_all(&call.encoded(service, self.number));
+        sent.map_err(|error| lost(name, &error))?;
+        let answer = self.receive(name)?;
+        self.expect(name, &answer)?;
+        if answer.kind == Some(Kind::Exception) {
+            let message = Args::new(&answer.fields).bytes(1)?;
+            let message = String::from_utf8_lossy(message);
+            return Err(Error::input(format!("{name}: {message}")));
+        }
+        match Args::new(&answer.fields).fields(1)? {
+            Some(exception) => Err(operation.refused(Exception::read(exception)?)),
+            None => Ok(Answer(answer)),
+        }
+    }
+
+    /// The next answer, whole.
+    fn receive(&mut self, name: &str) -> Result<Message, Ended> {
+        let mut scan = Scan::of_answer();
+        let no_answer = |error| {
+            Ended::Switch(format!(
+                "what came is no answer to {name}, so it is no switch's Thrift: {error}"
+            ))
+        };
+        loop {
+            if let Some(n_bytes) = scan.length(&self.received).map_err(no_answer)? {
+                let message = read::message(&self.received[..n_bytes]).map_err(no_answer)?;
+                self.received.drain(..n_bytes);
+                self.received.shrink_to(CHUNK_BYTES);
+                return Ok(message);
+            }
+            let before = self.received.len();
+            self.received.resize(before + CHUNK_BYTES, 0);
+            let read = self.stream.read(&mut self.received[before..]);
+            self.received
+                .truncate(before + *read.as_ref().unwrap_or(&0));
+            match read {
+                Ok(0) => return Err(closed(name, before)),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(lost(name, &error)),
+            }
+        }
+    }
+
+    /// It is the answer to this call and to no other.
+    fn expect(&self, name: &str, answer: &Message) -> Result<(), Ended> {
+        let is_kind = matches!(answer.kind, Some(Kind::Reply | Kind::Exception));
+        if answer.name == name && answer.number == self.number && is_kind {
+            return Ok(());
+        }
+        Err(Ended::Switch(format!(
+            "expected the answer to {name}, number {}, found that to {:?}, number {}",
+            self.number, answer.name, answer.number
+        )))
+    }
+}
+
+fn closed(call: &str, n_bytes: usize) -> Ended {
+    let when = match n_bytes {
+        0 => "before it answered",
+        _ => "within its answer to",
+    };
+    Ended::Switch(format!("the switch closed the connection {when} {call}"))
+}
+
+fn lost(call: &str, error: &io::Error) -> Ended {
+    Ended::Switch(match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("the switch has not answered {call} for {ANSWER_S} seconds")
+        }
+        _ => format!("the connection to the switch is lost in {call}: {error}"),
+    })
+}

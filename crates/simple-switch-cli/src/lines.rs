@@ -1,0 +1,102 @@
+//! Where commands come from: a terminal, with history and completion, or a file or pipe.
+
+use std::io::{self, BufRead, BufReader, IsTerminal, Stdin};
+
+use rustyline::error::ReadlineError;
+use rustyline::history::DefaultHistory;
+use rustyline::{CompletionType, Config, Editor};
+
+use crate::completion::Completion;
+use crate::error::Ended;
+use crate::limits::CHUNK_BYTES;
+use crate::output::Output;
+use crate::session::Session;
+
+const PROMPT: &str = "RuntimeCmd: ";
+
+/// Who gives commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Somebody who types.
+    Terminal,
+    /// A file or a pipe; prompts are written all the same, as scripts expect.
+    Pipe,
+}
+
+impl Source {
+    pub fn of_standard_input() -> Self {
+        match io::stdin().is_terminal() && io::stdout().is_terminal() {
+            true => Self::Terminal,
+            false => Self::Pipe,
+        }
+    }
+}
+
+/// What was read.
+#[derive(Debug)]
+pub enum Line {
+    /// By somebody who sees it.
+    Typed(String),
+    /// With its number, from 1.
+    Numbered(usize, String),
+    /// There are no more.
+    End,
+}
+
+/// The lines of standard input.
+pub enum Lines {
+    Terminal(Box<Editor<Completion, DefaultHistory>>),
+    Pipe(BufReader<Stdin>, usize),
+}
+
+impl Lines {
+    pub fn new(source: Source, session: &Session) -> Result<Self, Ended> {
+        if source == Source::Pipe {
+            let stdin = BufReader::with_capacity(CHUNK_BYTES, io::stdin());
+            return Ok(Self::Pipe(stdin, 0));
+        }
+        let config = Config::builder()
+            .completion_type(CompletionType::List)
+            .auto_add_history(true)
+            .build();
+        let broken = |error: ReadlineError| Ended::Input(io::Error::other(error));
+        let mut editor = Editor::with_config(config).map_err(broken)?;
+        editor.set_helper(Some(Completion::new(&session.program)));
+        Ok(Self::Terminal(Box::new(editor)))
+    }
+
+    /// The next line, behind a prompt.
+    pub fn next(&mut self, out: &Output) -> Result<Line, Ended> {
+        match self {
+            Self::Terminal(editor) => {
+                out.flush()?;
+                loop {
+                    match editor.readline(PROMPT) {
+                        Ok(line) => return Ok(Line::Typed(line)),
+                        Err(ReadlineError::Eof) => return Ok(Line::End),
+                        // What was typed is given up.
+                        Err(ReadlineError::Interrupted) => {}
+                        Err(error) => return Err(Ended::Input(io::Error::other(error))),
+                    }
+                }
+            }
+            Self::Pipe(input, number) => {
+                out.text(PROMPT)?;
+                // Whoever writes the next command may wait for the answer to this one.
+                if !input.buffer().contains(&b'\n') {
+                    out.flush()?;
+                }
+                let mut line = Vec::new();
+                let n_bytes = input.read_until(b'\n', &mut line).map_err(Ended::Input)?;
+                *number += 1;
+                match n_bytes {
+                    0 => Ok(Line::End),
+                    _ => Ok(Line::Numbered(
+                        *number,
+                        String::from_utf8_lossy(&line).into_owned(),
+                    )),
+                }
+            }
+        }
+    }
+}

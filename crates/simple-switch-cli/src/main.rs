@@ -1,0 +1,38 @@
+//! `simple_switch_CLI` and `runtime_CLI`: BMv2's command line, over Thrift, to this switch and to BMv2's.
+//!
+//! What is written to standard output has the shape of BMv2's, since scripts read it; what there is to say beyond that
+//! goes to standard error. Commands come from a terminal, with completion, or line by line from a file or pipe.
+//!
+//! Reading order: `options`, `shell`, `session`, `commands`, `program`, `value`, `connection`.
+
+#![warn(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the macros panic where nobody reads; `output` is for both"
+)]
+
+mod commands;
+mod completion;
+mod connection;
+mod error;
+mod limits;
+mod lines;
+mod options;
+mod output;
+mod program;
+mod session;
+mod shell;
+mod value;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let options = options::Options::from_command_line();
+    match shell::run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(ended) => {
+            ended.tell(options.program);
+            ExitCode::FAILURE
+        }
+    }
+}

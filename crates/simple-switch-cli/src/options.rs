@@ -1,0 +1,81 @@
+//! The command line.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Parser, ValueEnum};
+
+/// The packet replication engine of the switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Pre {
+    /// There is none.
+    #[value(name = "None")]
+    None,
+    /// Nodes have ports.
+    #[value(name = "SimplePre")]
+    SimplePre,
+    /// Nodes have ports and LAGs.
+    #[value(name = "SimplePreLAG")]
+    SimplePreLag,
+}
+
+/// Commands to a switch that serves BMv2's Thrift protocol: reprise-switch, simple_switch.
+///
+/// Commands are read from standard input; `help` lists them.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    infer_long_args = true,
+    after_help = "\
+Examples:
+  simple_switch_CLI < commands.txt
+  echo 'table_dump ipv4_lpm' | simple_switch_CLI --thrift-port 9091
+
+Exit code: 0, as BMv2's, also where commands were refused (standard error has their lines); 1 where there is no \
+switch, or none any more; 2 for a wrong option."
+)]
+struct Arguments {
+    /// Port of the switch's Thrift server
+    #[arg(long, value_name = "PORT", default_value_t = 9090)]
+    thrift_port: u16,
+    /// Address of the switch's Thrift server
+    #[arg(long, value_name = "HOST", default_value = "localhost")]
+    thrift_ip: String,
+    /// The program as BMv2 JSON; the switch is asked for it where this is left out
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Replication engine of the switch. simple_switch has SimplePreLAG, whatever is given under that name; of
+    /// runtime_CLI it is SimplePre unless given
+    #[arg(long, value_name = "PRE")]
+    pre: Option<Pre>,
+}
+
+/// What the program was started with.
+#[derive(Debug)]
+pub struct Options {
+    /// The name by which it was started.
+    pub program: &'static str,
+    pub host: String,
+    pub port: u16,
+    pub json: Option<PathBuf>,
+    pub pre: Pre,
+}
+
+impl Options {
+    /// Ends the process where it is wrong.
+    pub fn from_command_line() -> Self {
+        let started_as = std::env::args_os().next().unwrap_or_default();
+        let name = Path::new(&started_as).file_name().unwrap_or_default();
+        let arguments = Arguments::parse();
+        let (program, pre) = match name.to_str() {
+            Some("runtime_CLI") => ("runtime_CLI", arguments.pre.unwrap_or(Pre::SimplePre)),
+            _ => ("simple_switch_CLI", Pre::SimplePreLag),
+        };
+        Self {
+            program,
+            host: arguments.thrift_ip,
+            port: arguments.thrift_port,
+            json: arguments.json,
+            pre,
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! From the connection to the end of the input.
+
+use std::cell::RefCell;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use bmv2_thrift::Call;
+use md5::{Digest, Md5};
+use signal_hook::consts::SIGINT;
+use signal_hook::iterator::Signals;
+use signal_hook::{flag, low_level};
+
+use crate::commands::{self, COMMANDS, Typed};
+use crate::connection::{Connection, Operation};
+use crate::error::{Ended, Error};
+use crate::lines::{Line, Lines, Source};
+use crate::options::Options;
+use crate::output::{self, Output};
+use crate::program::Program;
+use crate::session::{Session, say};
+use crate::value::hex;
+
+/// Until there are no more commands.
+pub fn run(options: &Options) -> Result<(), Ended> {
+    let out = Output::new();
+    let line = Arc::new(AtomicUsize::new(0));
+    end_at_interrupt(options.program, &out, &line)?;
+    let ended = connect(options, &out).and_then(|mut session| {
+        let source = Source::of_standard_input();
+        session.serve(options.program, source, &line)
+    });
+    let flushed = out.flush();
+    ended.and(flushed)
+}
+
+/// What was done until an interrupt is for its reader to see: the output is kept back otherwise.
+fn end_at_interrupt(
+    program: &'static str,
+    out: &Output,
+    line: &Arc<AtomicUsize>,
+) -> Result<(), Ended> {
+    let is_ending = Arc::new(AtomicBool::new(false));
+    // A second one does not wait for whoever reads the output.
+    flag::register_conditional_default(SIGINT, Arc::clone(&is_ending)).map_err(Ended::Input)?;
+    let mut signals = Signals::new([SIGINT]).map_err(Ended::Input)?;
+    let (out, line) = (out.clone(), Arc::clone(line));
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            is_ending.store(true, Ordering::Relaxed);
+            // No other thread writes from here on.
+            let mut stdout = out.lock_soon();
+            if let Some(stdout) = &mut stdout {
+                // Where its reader is gone nobody is to be told.
+                let _ = stdout.flush();
+            }
+            match line.load(Ordering::Relaxed) {
+                0 => {}
+                line => output::error_line(format_args!("{program}: interrupted in line {line}")),
+            }
+            // Shells see from this that it was the signal.
+            let _ = low_level::emulate_default_handler(signal);
+            process::abort();
+        }
+    });
+    Ok(())
+}
+
+fn connect(options: &Options, out: &Output) -> Result<Session, Ended> {
+    let connection = Connection::open(&options.host, options.port).or_else(|reason| {
+        let port = options.port;
+        out.line(format_args!(
+            "Could not connect to thrift client on port {port}"
+        ))?;
+        out.line(format_args!(
+            "Make sure the switch is running and that you have the right port"
+        ))?;
+        out.flush()?;
+        Err(Ended::Said(reason))
+    })?;
+    let mut session = Session {
+        connection,
+        pre: options.pre,
+        out: out.clone(),
+        program: Rc::new(RefCell::new(Rc::default())),
+        place: options.program.to_owned(),
+    };
+    let json = match &options.json {
+        Some(path) => given_program(&mut session, path)?,
+        None => program_of_switch(&mut session)?,
+    };
+    let program = Program::from_json(&json)
+        .map_err(|error| Ended::Said(format!("the program is no BMv2 JSON: {error}")))?;
+    session.set_program(program);
+    Ok(session)
+}
+
+fn program_of_switch(session: &mut Session) -> Result<Vec<u8>, Ended> {
+    say!(session, "Obtaining JSON from switch...")?;
+    let answer = session.standard(Call::new("bm_get_config"), Operation::Table);
+    let json = answer.and_then(|answer| Ok(answer.result(|args, id| args.bytes(id))?.to_vec()));
+    match json {
+        Ok(json) => {
+            say!(session, "Done")?;
+            Ok(json)
+        }
+        Err(error) => {
+            say!(session, "Error when requesting JSON config from switch")?;
+            session.out.flush()?;
+            Err(said(error))
+        }
+    }
+}
+
+/// Standard output has less than the reason.
+fn said(error: Error) -> Ended {
+    match error {
+        Error::Ended(ended) => ended,
+        Error::Input(_, message) => Ended::Said(message),
+        Error::Refused { ref reason, .. } => Ended::Said(format!("{error}: {reason}")),
+    }
+}
+
+/// The switch tells by a hash whether it runs the same.
+fn given_program(session: &mut Session, path: &Path) -> Result<Vec<u8>, Ended> {
+    let json = fs::read(path);
+    let json = json.map_err(|error| Ended::Said(format!("{}: {error}", path.display())))?;
+    let answer = session.standard(Call::new("bm_get_config_md5"), Operation::Table);
+    let hash = answer.and_then(|answer| Ok(answer.result(|args, id| args.bytes(id))?.to_vec()));
+    let theirs = match hash {
+        Ok(hash) => hash,
+        Err(error) => {
+            say!(session, "Error when requesting config md5 sum from switch")?;
+            session.out.flush()?;
+            return Err(said(error));
+        }
+    };
+    let ours = Md5::digest(&json);
+    if theirs != ours.as_slice() {
+        say!(session, "**********")?;
+        say!(
+            session,
+            "WARNING: the JSON files loaded into the switch and the one you just provided to this CLI don't have the \
+             same md5 sum. Are you sure they describe the same program?"
+        )?;
+        say!(session, "{:<15}: {}", "switch md5", hex(&theirs))?;
+        say!(session, "{:<15}: {}", "CLI input md5", hex(&ours))?;
+        say!(session, "**********")?;
+    }
+    Ok(json)
+}
+
+impl Session {
+    fn serve(
+        &mut self,
+        program: &'static str,
+        source: Source,
+        line: &AtomicUsize,
+    ) -> Result<(), Ended> {
+        say!(self, "Control utility for runtime P4 table manipulation")?;
+        let mut lines = Lines::new(source, self)?;
+        let mut last = String::new();
+        loop {
+            let read = lines.next(&self.out)?;
+            if let Line::Numbered(number, _) = &read {
+                self.place = format!("{program}: line {number}");
+                line.store(*number, Ordering::Relaxed);
+            }
+            let (Line::Typed(text) | Line::Numbered(_, text)) = read else {
+                return say!(self, "");
+            };
+            match text.trim() {
+                "EOF" => return say!(self, ""),
+                "" => self.again(&last)?,
+                text => {
+                    self.carry_out(text)?;
+                    text.clone_into(&mut last);
+                }
+            }
+        }
+    }
+
+    /// An empty line is the last command again, in BMv2's command line too.
+    fn again(&mut self, last: &str) -> Result<(), Ended> {
+        if last.is_empty() {
+            return Ok(());
+        }
+        if !last.starts_with('#') {
+            self.note(&format!(
+                "the line is empty, so the last command runs again, as in BMv2's: {last}"
+            ))?;
+        }
+        self.carry_out(last)
+    }
+
+    /// One command; what keeps it from being carried out is told.
+    fn carry_out(&mut self, line: &str) -> Result<(), Ended> {
+        let (name, rest) = split(line);
+        let command = COMMANDS.iter().find(|command| command.name == name);
+        let done = match command {
+            Some(command) => (command.run)(self, &Typed::new(rest)),
+            None if name == "help" => commands::help(self, rest),
+            None => {
+                say!(self, "*** Unknown syntax: {line}")?;
+                if !line.starts_with('#') {
+                    self.note(&format!("no command is called {name:?}: `help` lists them"))?;
+                }
+                return Ok(());
+            }
+        };
+        match done {
+            Ok(()) => Ok(()),
+            Err(Error::Ended(ended)) => Err(ended),
+            Err(error) => {
+                say!(self, "{error}")?;
+                self.tell(line, &error)
+            }
+        }
+    }
+
+    /// Beside the output: where it is, where that is not before the reader's eyes, and the switch's reason.
+    fn tell(&self, line: &str, error: &Error) -> Result<(), Ended> {
+        let reason = match error {
+            Error::Refused { reason, .. } if !reason.is_empty() => format!(": {reason}"),
+            _ => String::new(),
+        };
+        if self.place.contains(':') {
+            self.note(&format!("{line}: {error}{reason}"))
+        } else if !reason.is_empty() {
+            self.out.error_line(format_args!("  {}", &reason[2..]))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A command's name, which is letters, digits and underscores, and what follows it. `?` and `!` stand for commands.
+fn split(line: &str) -> (&str, &str) {
+    if let Some(topic) = line.strip_prefix('?') {
+        return ("help", topic.trim());
+    }
+    if let Some(command) = line.strip_prefix('!') {
+        return ("shell", command.trim());
+    }
+    let is_of_name = |it: char| it.is_ascii_alphanumeric() || it == '_';
+    let end = line.find(|it| !is_of_name(it)).unwrap_or(line.len());
+    (&line[..end], line[end..].trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn a_line_is_a_name_and_the_rest() {
+        assert_eq!(split("table_dump  t "), ("table_dump", "t"));
+        assert_eq!(split("?table_add"), ("help", "table_add"));
+        assert_eq!(split("! ls -l"), ("shell", "ls -l"));
+        assert_eq!(split("# table_add"), ("", "# table_add"));
+        assert_eq!(split("greet"), ("greet", ""));
+        assert_eq!(split("table_add-x"), ("table_add", "-x"));
+    }
+}
