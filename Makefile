@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup packages toolchain build checked compat python-aom demo thesis bench test lint lint-rust lint-python test-generated test-rust test-rust-documented test-rust-a-to-f test-rust-others test-e2e test-alone test-finsy test-bmv2-cli clean
+.PHONY: help setup packages toolchain build checked compat python-aom demo thesis bench test lint lint-rust lint-python test-generated test-rust test-rust-documented test-rust-a-to-f test-rust-others test-e2e test-alone test-finsy test-bmv2-cli test-clients test-clients-shell test-clients-stubs test-clients-ptf test-clients-go clean
 # make's own job server is not cargo's.
 unexport MAKEFLAGS MFLAGS
 
@@ -35,11 +35,11 @@ FINSY_TESTS := REPRISE_MEMORY_SWITCH=target/checked/release/examples/memory_swit
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: packages toolchain .venv/stamp .venv-finsy/stamp .venv-bmv2-cli/stamp ## Debian packages, Python environments
+setup: packages toolchain .venv/stamp .venv-finsy/stamp .venv-bmv2-cli/stamp .venv-p4runtime-shell/stamp .venv-p4runtime-stubs/stamp .venv-ptf/stamp ## Debian packages, Python environments
 
 # Packages of the lab's options are for CI: elsewhere their tests say what they lack.
 packages:
-	@$(PART) "Debian packages" scripts/install-packages $(if $(filter true,$(CI)),openvswitch rtpengine gstreamer janus)
+	@$(PART) "Debian packages" scripts/install-packages $(if $(filter true,$(CI)),openvswitch rtpengine gstreamer janus go)
 
 toolchain:
 	@scripts/check-toolchain
@@ -60,6 +60,25 @@ toolchain:
 	@echo "setup: .venv-bmv2-cli gets BMv2's Thrift client ($<)"
 	@$(PYTHON) -m venv --clear .venv-bmv2-cli
 	@$(PART) "Python packages of BMv2's client" .venv-bmv2-cli/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+.venv-p4runtime-shell/stamp: tests/clients/shell/requirements.txt | packages
+	@echo "setup: .venv-p4runtime-shell gets p4runtime-shell, with P4Runtime's stubs of 1.4 ($<)"
+	@$(PYTHON) -m venv --clear .venv-p4runtime-shell
+	@$(PART) "Python packages of p4runtime-shell" .venv-p4runtime-shell/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+.venv-p4runtime-stubs/stamp: tests/clients/stubs/requirements.txt | packages
+	@echo "setup: .venv-p4runtime-stubs gets P4Runtime's stubs of 1.5 ($<)"
+	@$(PYTHON) -m venv --clear .venv-p4runtime-stubs
+	@$(PART) "Python packages of P4Runtime's stubs" .venv-p4runtime-stubs/bin/python $(PIP_INSTALL) -r $<
+	@touch $@
+
+# Without what PTF requires and its tests here do not: tests/clients/ptf/requirements.in.
+.venv-ptf/stamp: tests/clients/ptf/requirements.txt | packages
+	@echo "setup: .venv-ptf gets the packet test framework ($<)"
+	@$(PYTHON) -m venv --clear .venv-ptf
+	@$(PART) "Python packages of PTF" .venv-ptf/bin/python $(PIP_INSTALL) --no-deps -r $<
 	@touch $@
 
 # dataplane-jit and the example, for with them third-party crates have the features that tests need.
@@ -97,7 +116,7 @@ bench: packages .venv/stamp build ## the switch beside its peers, engine by engi
 	@scripts/install-packages openvswitch || echo "bench: without Open vSwitch"
 	scripts/as-root ./reprise-lab run bench $(BENCH)
 
-test: setup lint test-generated test-rust test-e2e test-finsy test-bmv2-cli test-alone ## every test, and lint
+test: setup lint test-generated test-rust test-e2e test-finsy test-bmv2-cli test-clients test-alone ## every test, and lint
 
 lint: lint-rust lint-python ## formatting and lints of Rust, P4 and Python
 
@@ -142,8 +161,29 @@ test-finsy: packages .venv/stamp .venv-finsy/stamp build checked ## P4Runtime, b
 test-bmv2-cli: packages .venv-bmv2-cli/stamp build ## Thrift, by BMv2's own client and by ours
 	$(PART) "BMv2's client" .venv-bmv2-cli/bin/python -m pytest -p no:cacheprovider tests/bmv2_cli
 
+test-clients: test-clients-shell test-clients-stubs test-clients-ptf test-clients-go ## P4Runtime, by four more clients of others
+
+test-clients-shell: packages .venv-p4runtime-shell/stamp build
+	$(PART) "p4runtime-shell" .venv-p4runtime-shell/bin/python -m pytest -p no:cacheprovider tests/clients/shell
+
+# Stubs of two versions of P4Runtime, on protobufs that exclude each other; the later ones import with the
+# implementation in Python only.
+test-clients-stubs: packages .venv-p4runtime-shell/stamp .venv-p4runtime-stubs/stamp build
+	$(PART) "P4Runtime's stubs of 1.4" .venv-p4runtime-shell/bin/python -m pytest -p no:cacheprovider tests/clients/stubs
+	$(PART) "P4Runtime's stubs of 1.5" env PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python \
+		.venv-p4runtime-stubs/bin/python -m pytest -p no:cacheprovider tests/clients/stubs
+
+test-clients-ptf: packages .venv-ptf/stamp build
+	$(PART) "PTF" $(IN_NAMESPACES) .venv-ptf/bin/python -m tests.clients.ptf.run
+
+# GOTOOLCHAIN: the toolchain that is here, none that is fetched. Vetting would double the time.
+test-clients-go: packages build
+	@scripts/install-packages go
+	$(PART) "Go client" env --chdir=tests/clients/go GOTOOLCHAIN=local GOFLAGS=-mod=readonly \
+		go test -count=1 -vet=off .
+
 clean: ## all that was built, set up and measured
 	rm -rf python/aom/build python/aom/aom.egg-info python/aom/aom/aom.h python/aom/aom/libaom_c.so
-	rm -rf target compat .venv .venv-finsy .venv-bmv2-cli results
+	rm -rf target compat .venv .venv-finsy .venv-bmv2-cli .venv-p4runtime-shell .venv-p4runtime-stubs .venv-ptf results
 	find lab tests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf .pytest_cache .mypy_cache .ruff_cache

@@ -243,6 +243,7 @@ async fn the_whole_state_is_read_by_naming_every_kind_that_is_served() {
     assert_eq!(found.len(), 2 + 2 + 16 + 131_072 + 8);
 }
 
+// spec: write.unknown
 #[tokio::test]
 async fn updates_without_a_type_or_an_entity_are_refused() {
     let harness = Harness::start().await;

@@ -1,0 +1,163 @@
+"""The bridge forwards, drops, replicates, counts, and speaks with its controller."""
+
+from base import BridgeTest, exact, lpm, mac, optional, ternary, within
+from p4.v1 import p4runtime_pb2 as p4
+from ptf.testutils import (
+    send_packet,
+    simple_udp_packet,
+    verify_each_packet_on_each_port,
+    verify_no_other_packets,
+    verify_packet,
+    verify_packets,
+)
+from scapy.packet import Packet
+
+HOST = "02:00:00:00:00:0a"
+SENDER = "02:00:00:00:00:0b"
+N_PACKETS = 5
+
+
+def datagram(to: str = HOST, source: str = SENDER, length: int = 100) -> Packet:
+    return simple_udp_packet(pktlen=length, eth_dst=to, eth_src=source)
+
+
+# spec: table-entry.insert-modify-delete
+class AnAddressHasAPort(BridgeTest):
+    """An entry sends a packet where it says, unchanged, as long as it is there."""
+
+    def runTest(self) -> None:
+        packet = datagram()
+        send_packet(self, self.ports[0], packet)
+        verify_no_other_packets(self)
+        entry = self.entry("forward", "set_port", self.ports[1], match=[exact(1, mac(HOST))])
+        self.insert(entry)
+        for ingress in (self.ports[0], self.ports[2]):
+            send_packet(self, ingress, packet)
+            verify_packets(self, packet, [self.ports[1]])
+        entry.table_entry.action.action.params[0].value = bytes([self.ports[3]])
+        self.modify(entry)
+        send_packet(self, self.ports[0], packet)
+        verify_packets(self, packet, [self.ports[3]])
+        self.delete(entry)
+        send_packet(self, self.ports[0], packet)
+        verify_no_other_packets(self)
+
+
+# spec: table-entry.matches
+class TheLongestPrefixWins(BridgeTest):
+    """Of two prefixes of the source the longer one decides, in whatever order they came."""
+
+    def runTest(self) -> None:
+        ranges = [(mac("02:00:00:00:00:00"), 8), (mac("02:00:00:00:00:0b"), 48)]
+        for (value, prefix_len), port in zip(ranges, self.ports[1:3], strict=True):
+            match = [lpm(1, value, prefix_len)]
+            self.insert(self.entry("routes", "set_port", port, match=match))
+        send_packet(self, self.ports[0], datagram())
+        verify_packets(self, datagram(), [self.ports[2]])
+        other = datagram(source="02:00:00:00:00:0c")
+        send_packet(self, self.ports[0], other)
+        verify_packets(self, other, [self.ports[1]])
+
+
+# spec: table-entry.matches
+class TheHighestPriorityWins(BridgeTest):
+    """What an entry of the access list drops an entry of higher priority lets through."""
+
+    def runTest(self) -> None:
+        to_port = self.entry("forward", "set_port", self.ports[1], match=[exact(1, mac(HOST))])
+        some = ternary(1, mac(HOST), mac("ff:ff:ff:00:00:ff"))
+        other_type = self.entry("acl", "discard", match=[some, within(2, 0x801, 0x805)], priority=9)
+        self.insert(to_port, other_type)
+        send_packet(self, self.ports[0], datagram())
+        verify_packets(self, datagram(), [self.ports[1]])
+        drop = self.entry("acl", "discard", match=[some, within(2, 0x800, 0x805)], priority=10)
+        self.insert(drop)
+        send_packet(self, self.ports[0], datagram())
+        verify_no_other_packets(self)
+        # From one port only.
+        match = [optional(3, self.ports[2])]
+        self.insert(self.entry("acl", "NoAction", match=match, priority=11))
+        send_packet(self, self.ports[2], datagram())
+        verify_packets(self, datagram(), [self.ports[1]])
+        send_packet(self, self.ports[0], datagram())
+        verify_no_other_packets(self)
+
+
+# spec: table-entry.default
+class TheDefaultActionIsForEverythingElse(BridgeTest):
+    """The default action runs where no entry matches, and is reset to the program's."""
+
+    def runTest(self) -> None:
+        self.modify(self.entry("forward", "to_cpu", match=[]))
+        send_packet(self, self.ports[0], datagram())
+        self.verify_packet_in(bytes(datagram()), self.ports[0])
+        reset = p4.TableEntry(table_id=self.id_of("tables", "forward"), is_default_action=True)
+        self.modify(p4.Entity(table_entry=reset))
+        send_packet(self, self.ports[0], datagram())
+        verify_no_other_packets(self)
+
+
+# spec: multicast.groups
+class AGroupReplicates(BridgeTest):
+    """A packet leaves once by each port of its group, and by the new ones after a change."""
+
+    def runTest(self) -> None:
+        broadcast = "ff:ff:ff:ff:ff:ff"
+        self.insert(
+            self.group(1, *self.ports[1:]),
+            self.entry("forward", "set_group", 1, match=[exact(1, mac(broadcast))]),
+        )
+        packet = datagram(broadcast)
+        send_packet(self, self.ports[0], packet)
+        verify_packets(self, packet, self.ports[1:])
+        self.modify(self.group(1, self.ports[0], self.ports[0]))
+        send_packet(self, self.ports[2], packet)
+        for _ in range(2):
+            verify_packet(self, packet, self.ports[0])
+        verify_no_other_packets(self)
+
+
+# spec: counter.indexed, counter.direct
+class PacketsAreCounted(BridgeTest):
+    """The entry's counter has packets and bytes, the array's cell those of its port."""
+
+    def runTest(self) -> None:
+        match = [exact(1, mac(HOST))]
+        entry = self.entry("forward", "set_port", self.ports[1], match=match)
+        self.insert(entry)
+        for number in range(N_PACKETS):
+            packet = datagram(length=100 + number)
+            send_packet(self, self.ports[0], packet)
+            verify_packet(self, packet, self.ports[1])
+        n_bytes = sum(100 + number for number in range(N_PACKETS))
+        key = p4.TableEntry(table_id=entry.table_entry.table_id, match=match)
+        asked = p4.Entity(direct_counter_entry=p4.DirectCounterEntry(table_entry=key))
+        counted = self.read(asked).direct_counter_entry.data
+        self.assertEqual((counted.packet_count, counted.byte_count), (N_PACKETS, n_bytes))
+        self.assertEqual(self.counter("copies", self.ports[1]).packet_count, N_PACKETS)
+        self.assertEqual(self.counter("copies", self.ports[2]).packet_count, 0)
+
+
+# spec: packet-io.out
+class PacketOutsLeaveByTheirPort(BridgeTest):
+    """A packet-out leaves by the port of its metadata and by no other."""
+
+    def runTest(self) -> None:
+        packets = [datagram(source=f"02:00:00:00:01:{port:02x}") for port in self.ports]
+        for packet, port in zip(packets, self.ports, strict=True):
+            self.packet_out(bytes(packet), port)
+        verify_each_packet_on_each_port(self, packets, self.ports)
+        verify_no_other_packets(self)
+
+
+# spec: packet-io.in
+class PacketInsSayWhereTheyCameFrom(BridgeTest):
+    """A packet for the controller comes with its ingress port, and to nobody else."""
+
+    def runTest(self) -> None:
+        self.insert(self.entry("forward", "to_cpu", match=[exact(1, mac(HOST))]))
+        for port in self.ports:
+            packet = datagram(source=f"02:00:00:00:01:{port:02x}")
+            send_packet(self, port, packet)
+            self.verify_packet_in(bytes(packet), port)
+        verify_no_other_packets(self)

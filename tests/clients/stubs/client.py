@@ -1,0 +1,319 @@
+"""A P4Runtime client with nothing between the test and the messages."""
+
+import queue
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import grpc
+import pytest
+from google.protobuf import text_format
+from google.protobuf.message import Message
+from google.rpc import code_pb2, status_pb2
+from p4.config.v1 import p4info_pb2
+from p4.v1 import p4runtime_pb2 as p4
+from p4.v1.p4runtime_pb2_grpc import P4RuntimeStub
+from switch import COMPILER, DEVICE_ID, EVERY_ENTITY, PATIENCE_S
+
+INSERT, MODIFY, DELETE = p4.Update.INSERT, p4.Update.MODIFY, p4.Update.DELETE
+COMMIT = p4.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
+INVALID_ARGUMENT = code_pb2.INVALID_ARGUMENT
+
+OBJECTS = ("tables", "actions", "action_profiles", "counters", "direct_counters", "meters")
+OBJECTS += ("direct_meters", "value_sets", "registers", "digests")
+
+
+def has(message: type[Message], field: str) -> bool:
+    """Whether these stubs know a field, which came with a later version of P4Runtime."""
+    return field in message.DESCRIPTOR.fields_by_name
+
+
+@cache
+def p4info(program: Path) -> p4info_pb2.P4Info:
+    """A program's P4Info, from protobuf's binary form where the program can be compiled.
+
+    Protobuf's implementation in Python does not know what of these stubs is a map, and so
+    cannot read it from a text.
+    """
+    source = program.with_suffix(".p4")
+    if not source.exists():
+        text = program.with_suffix(".p4info.txtpb").read_text()
+        return text_format.Parse(text, p4info_pb2.P4Info())
+    with TemporaryDirectory() as folder:
+        compile_it = [COMPILER, "compile", "-o", folder, source]
+        subprocess.run(compile_it, capture_output=True, check=True)
+        binary = Path(folder, program.name).with_suffix(".p4info.bin").read_bytes()
+    return ordered(p4info_pb2.P4Info.FromString(binary))
+
+
+def ordered(found: p4info_pb2.P4Info) -> p4info_pb2.P4Info:
+    """The same, with a map's entries in order where protobuf takes them for a list."""
+    if found.HasField("type_info") and hasattr(found.type_info.structs, "sort"):
+        found.type_info.structs.sort(key=lambda entry: entry.key)
+    return found
+
+
+@cache
+def config(program: Path = EVERY_ENTITY, cookie: int = 0) -> p4.ForwardingPipelineConfig:
+    """A program as a controller brings it."""
+    found = p4.ForwardingPipelineConfig(p4info=p4info(program))
+    found.p4_device_config = program.with_suffix(".json").read_bytes()
+    if cookie:
+        found.cookie.cookie = cookie
+    return found
+
+
+@cache
+def ids(program: Path = EVERY_ENTITY) -> dict[str, int]:
+    """The ids of a program's objects by their aliases."""
+    objects = (found for kind in OBJECTS for found in getattr(p4info(program), kind))
+    return {found.preamble.alias: found.preamble.id for found in objects}
+
+
+def packet_header(name: str, program: Path = EVERY_ENTITY) -> p4info_pb2.ControllerPacketMetadata:
+    """A controller header of the program."""
+    headers = p4info(program).controller_packet_metadata
+    (found,) = (header for header in headers if header.preamble.alias == name)
+    return found
+
+
+def election(number: int) -> p4.Uint128:
+    """An election id of 128 bits."""
+    return p4.Uint128(high=number >> 64, low=number & (2**64 - 1))
+
+
+def entity(message: Message) -> p4.Entity:
+    """The entity that a message is."""
+    if isinstance(message, p4.Entity):
+        return message
+    if isinstance(message, p4.MulticastGroupEntry):
+        message = p4.PacketReplicationEngineEntry(multicast_group_entry=message)
+    if isinstance(message, p4.CloneSessionEntry):
+        message = p4.PacketReplicationEngineEntry(clone_session_entry=message)
+    for field in p4.Entity.DESCRIPTOR.fields:
+        if field.message_type is message.DESCRIPTOR:
+            return p4.Entity(**{field.name: message})
+    raise ValueError(f"expected an entity, found {message}")
+
+
+def update(kind: int, message: Message) -> p4.Update:
+    """An update of an entity."""
+    return p4.Update(type=kind, entity=entity(message))
+
+
+def codes(error: grpc.RpcError) -> list[int]:
+    """The code of each update or entity, from the `p4.v1.Error`s in the status' details."""
+    return [found.canonical_code for found in errors(error)]
+
+
+def errors(error: grpc.RpcError) -> list[p4.Error]:
+    """The `p4.v1.Error`s in the details of a status, which itself must be UNKNOWN."""
+    assert error.code() == grpc.StatusCode.UNKNOWN, error
+    (details,) = (v for k, v in error.trailing_metadata() if k == "grpc-status-details-bin")
+    status = status_pb2.Status.FromString(details)
+    assert (status.code, status.message) == (code_pb2.UNKNOWN, error.details())
+    found = []
+    for detail in status.details:
+        one = p4.Error()
+        assert detail.Unpack(one), detail.type_url
+        found.append(one)
+    return found
+
+
+class Client:
+    """A connection without a stream."""
+
+    def __init__(self, address: str) -> None:
+        options = [
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.max_receive_message_length", 2**26),
+        ]
+        self.channel = grpc.insecure_channel(address, options)
+        self.stub = P4RuntimeStub(self.channel)
+        self.role = ""
+        self.election_id: p4.Uint128 | None = None
+
+    def write(self, *updates: p4.Update, **fields: object) -> None:
+        """Writes a batch; further fields of the request may be given."""
+        request = {
+            "device_id": DEVICE_ID,
+            "role": self.role,
+            "election_id": self.election_id,
+            "updates": updates,
+        }
+        self.stub.Write(p4.WriteRequest(**(request | fields)), timeout=PATIENCE_S)
+
+    def insert(self, *messages: Message) -> None:
+        """Inserts entities, in one batch."""
+        self.write(*(update(INSERT, message) for message in messages))
+
+    def modify(self, *messages: Message) -> None:
+        """Modifies entities, in one batch."""
+        self.write(*(update(MODIFY, message) for message in messages))
+
+    def delete(self, *messages: Message) -> None:
+        """Deletes entities, in one batch."""
+        self.write(*(update(DELETE, message) for message in messages))
+
+    def refused(self, kind: int, message: Message) -> int:
+        """The code of an update that must not succeed."""
+        with pytest.raises(grpc.RpcError) as refused:
+            self.write(update(kind, message))
+        (found,) = errors(refused.value)
+        assert found.message, found
+        return found.canonical_code
+
+    def responses(self, *messages: Message, **fields: object) -> Iterator[p4.ReadResponse]:
+        """The answers of a Read as they come."""
+        request = {"device_id": DEVICE_ID, "entities": [entity(message) for message in messages]}
+        return self.stub.Read(p4.ReadRequest(**(request | fields)), timeout=PATIENCE_S)
+
+    def read(self, *messages: Message, **fields: object) -> list[Message]:
+        """All entities that are found, each as its own message."""
+        found = [one for answer in self.responses(*messages, **fields) for one in answer.entities]
+        return [unwrapped(one) for one in found]
+
+    def set_pipeline(
+        self,
+        of: p4.ForwardingPipelineConfig | None = None,
+        action: int = COMMIT,
+        **fields: object,
+    ) -> None:
+        """Sets a program; none where only a saved one is committed."""
+        request = {
+            "device_id": DEVICE_ID,
+            "role": self.role,
+            "election_id": self.election_id,
+            "action": action,
+            "config": of,
+        }
+        request |= fields
+        request = p4.SetForwardingPipelineConfigRequest(**request)
+        self.stub.SetForwardingPipelineConfig(request, timeout=PATIENCE_S)
+
+    def get_pipeline(self, part: int = 0) -> p4.ForwardingPipelineConfig:
+        """The program, or a part of it."""
+        request = p4.GetForwardingPipelineConfigRequest(device_id=DEVICE_ID, response_type=part)
+        found = self.stub.GetForwardingPipelineConfig(request, timeout=PATIENCE_S).config
+        if found.HasField("p4info"):
+            ordered(found.p4info)
+        return found
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self.channel.close()
+
+
+def unwrapped(found: p4.Entity) -> Message:
+    """The message inside an entity."""
+    message = getattr(found, found.WhichOneof("entity"))
+    if isinstance(message, p4.PacketReplicationEngineEntry):
+        return getattr(message, message.WhichOneof("type"))
+    return message
+
+
+class Controller(Client):
+    """A connection with a stream, on which what is sent and what comes is in the test's hand."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self._out: queue.SimpleQueue[p4.StreamMessageRequest | None] = queue.SimpleQueue()
+        self._in: queue.SimpleQueue[p4.StreamMessageResponse | grpc.RpcError | None]
+        self._in = queue.SimpleQueue()
+        self._call = self.stub.StreamChannel(iter(self._out.get, None))
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        try:
+            for message in self._call:
+                self._in.put(message)
+            self._in.put(None)
+        except grpc.RpcError as error:
+            self._in.put(error)
+
+    def send(self, **message: Message) -> None:
+        """Sends one message."""
+        self._out.put(p4.StreamMessageRequest(**message))
+
+    def next(self, kind: str) -> Message:
+        """What comes next, which must be of this kind."""
+        message = self._in.get(timeout=PATIENCE_S)
+        assert isinstance(message, p4.StreamMessageResponse), message
+        assert message.WhichOneof("update") == kind, message
+        return getattr(message, kind)
+
+    def ended(self) -> grpc.StatusCode:
+        """How the switch has ended the stream."""
+        error = self._in.get(timeout=PATIENCE_S)
+        assert isinstance(error, grpc.RpcError), error
+        return error.code()
+
+    def arbitrate(self, number: int | None, **fields: object) -> int:
+        """Asks for an election id; the code of the answer."""
+        self.ask(number, **fields)
+        return self.next("arbitration").status.code
+
+    def ask(self, number: int | None, **fields: object) -> None:
+        """Asks, and does not wait for the answer."""
+        self.election_id = None if number is None else election(number)
+        role = p4.Role(name=self.role) if self.role else None
+        request = {"device_id": DEVICE_ID, "role": role, "election_id": self.election_id}
+        request |= fields
+        self.send(arbitration=p4.MasterArbitrationUpdate(**request))
+
+    def close(self) -> None:
+        """Ends the stream and the connection."""
+        self._out.put(None)
+        self._call.cancel()
+        self._reader.join(PATIENCE_S)
+        super().close()
+
+
+@contextmanager
+def connected(address: str, role: str = "") -> Iterator[Controller]:
+    """A controller that has not asked for anything."""
+    controller = Controller(address)
+    controller.role = role
+    try:
+        yield controller
+    finally:
+        controller.close()
+
+
+@contextmanager
+def controller(address: str, number: int = 1, role: str = "") -> Iterator[Controller]:
+    """A controller that has an election id."""
+    with connected(address, role) as found:
+        found.arbitrate(number)
+        yield found
+
+
+def exact(field: int, value: bytes) -> p4.FieldMatch:
+    return p4.FieldMatch(field_id=field, exact=p4.FieldMatch.Exact(value=value))
+
+
+def ternary(field: int, value: bytes, mask: bytes) -> p4.FieldMatch:
+    match = p4.FieldMatch.Ternary(value=value, mask=mask)
+    return p4.FieldMatch(field_id=field, ternary=match)
+
+
+def action(action_id: int, *values: bytes) -> p4.Action:
+    params = (p4.Action.Param(param_id=n, value=v) for n, v in enumerate(values, 1))
+    return p4.Action(action_id=action_id, params=params)
+
+
+def runs(action_id: int, *values: bytes) -> p4.TableAction:
+    return p4.TableAction(action=action(action_id, *values))
+
+
+def code_of(call: object, *args: object, **fields: object) -> grpc.StatusCode:
+    """The code of a call that must not succeed."""
+    with pytest.raises(grpc.RpcError) as refused:
+        call(*args, **fields)  # type: ignore[operator]
+    assert refused.value.details(), refused.value
+    return refused.value.code()

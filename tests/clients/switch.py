@@ -1,0 +1,77 @@
+"""A `reprise-switch` of a test's own, whose two ports are UDP sockets that reach each other.
+
+What leaves by one of them comes back in where its destination says. `every_entity` then sends it to
+port 1, which is not there, unless it is for the controller.
+"""
+
+import os
+import re
+import struct
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SWITCH = Path(os.environ.get("REPRISE_SWITCH_PROGRAM", ROOT / "target/release/reprise-switch"))
+COMPILER = Path(os.environ.get("REPRISE_PROGRAM", ROOT / "target/release/reprise"))
+PATIENCE_S = 20.0
+
+DEVICE_ID = 1
+PORTS = (2, 3)
+EVERY_ENTITY = ROOT / "testdata/compiler/ok/every_entity"
+"""A program with one of every entity: `.p4`, `.p4info.txtpb` and `.json`."""
+BRIDGE = ROOT / "crates/p4runtime-server/tests/fixture/bridge"
+"""A program with every match kind: `.p4info.txtpb` and `.json`."""
+
+LOOPBACK = bytes((127, 0, 0, 1))
+LOOPBACK_MAC = bytes((2, 0)) + LOOPBACK
+"""The address that the switch makes of an IP address behind a UDP port."""
+N_HEADER_BYTES = 28
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A switch that runs."""
+
+    grpc: str
+    udp: dict[int, int]
+    """The UDP port on loopback behind each of its ports."""
+
+    def frame(self, to: int, kind: int = 0) -> bytes:
+        """A frame that leaves by any port as a datagram, and comes back in on the port `to`.
+
+        `every_entity` finds its marks where IPv4's header begins, so the last of them, the kind
+        of the packet, is the last byte of the datagram's length.
+        """
+        len_bytes = kind if kind >= N_HEADER_BYTES else kind + 0x100
+        udp_len_bytes = len_bytes - 20
+        ip = struct.pack("!BBHHHBBH", 0x45, 0, len_bytes, 0, 0, 64, 17, 0) + LOOPBACK + LOOPBACK
+        udp = struct.pack("!HHHH", self.udp[to], self.udp[to], udp_len_bytes, 0)
+        return LOOPBACK_MAC + LOOPBACK_MAC + b"\x08\x00" + ip + udp + bytes(udp_len_bytes - 8)
+
+
+@contextmanager
+def running(*options: str) -> Iterator[Switch]:
+    """A switch with these options, until the context is left; it must then end by itself."""
+    command = [str(SWITCH), "--grpc", "127.0.0.1:0", "--device-id", str(DEVICE_ID)]
+    for port in PORTS:
+        command += ["-i", f"{port}@udp:127.0.0.1:0"]
+    with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if line.startswith("ready: "):
+                break
+        ready = said[-1] if said else ""
+        grpc = re.search(r"P4Runtime on ([0-9.]+:[0-9]+)", ready)
+        udp = re.findall(r"([0-9]+)@udp:127\.0\.0\.1:([0-9]+)", ready)
+        assert grpc, f"expected where P4Runtime is served, found {said}"
+        try:
+            yield Switch(grpc[1], {int(port): int(of) for port, of in udp})
+        finally:
+            process.terminate()
+            code = process.wait(timeout=PATIENCE_S)
+        assert code == 0
