@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use frames::{assert_the_first_frame_waits_for_no_other, local_sender, numbered, receive, send};
-use namespace::{change_often, in_namespace, ip, veth_pair};
+use namespace::{change_often, in_namespace, ip, tc, veth_pair};
 use packet_io::{
     AfPacketConfig, AfPacketPort, Link, LinkEvent, LinkMonitor, Port, PortError, Waiter, WayOut,
 };
