@@ -287,6 +287,7 @@ impl Port for AfPacketPort {
         self.send_queue();
         self.statistics.tx_no_room += self.tx_queue.len() as u64;
         self.tx_queue.clear();
+        self.is_full = false;
         self.statistics()
     }
 

@@ -318,15 +318,18 @@ fn slow_port(name: &str) -> AfPacketPort {
 
 /// Gives frames, numbered on, until the port is full.
 fn fill(port: &mut AfPacketPort, first: u32) -> u32 {
-    for number in first..first + 10_000 {
-        if port.is_full() {
-            return number;
-        }
+    let mut number = first;
+    while !port.is_full() {
+        assert!(
+            number < first + 10_000,
+            "10,000 frames of 1,000 bytes leave by 8 Mbit/s at once"
+        );
         let frame = numbered(number, 1000);
         port.transmit(0, frame.as_slice().into()).expect("queueing");
         port.flush().expect("sending");
+        number += 1;
     }
-    panic!("10,000 frames of 1,000 bytes leave by 8 Mbit/s at once");
+    number
 }
 
 #[test]
