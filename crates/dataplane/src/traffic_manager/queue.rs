@@ -516,10 +516,15 @@ impl EgressQueues {
 
     /// A packet out of its queue, whatever its time, and whether its port is held or not.
     pub(crate) fn take_any(&mut self) -> Option<Departure> {
-        if let Some(holds) = &mut self.holds {
-            holds.held.clear();
+        let Some(holds) = &mut self.holds else {
+            return self.pop_next(Nanos::MAX);
+        };
+        let held = std::mem::take(&mut holds.held);
+        let departure = self.pop(Nanos::MAX);
+        if !held.is_empty() {
+            self.holds.get_or_insert_default().held = held;
         }
-        self.pop(Nanos::MAX)
+        departure
     }
 
     #[inline]
