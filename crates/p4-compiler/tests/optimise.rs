@@ -214,6 +214,45 @@ fn a_branch_that_was_decided_is_not_asked_again() {
 }
 
 #[test]
+fn hashes_of_an_action_that_a_control_calls_are_there_once() {
+    let (_, p4info) = with_ingress(HASHES);
+    let action = |action: &p4runtime_proto::p4::config::v1::Action| {
+        let preamble = action.preamble.as_ref();
+        preamble.is_some_and(|preamble| preamble.name == "Tested.both")
+    };
+    assert!(p4info.actions.iter().any(action));
+    let json = optimised(HASHES);
+    let names = json
+        .calculations
+        .iter()
+        .map(|calculation| &calculation.name);
+    assert_eq!(names.collect::<Vec<_>>(), ["calc", "calc_0"]);
+    let used = json.actions.iter().flat_map(|action| &action.primitives);
+    let used = used.flat_map(|primitive| &primitive.parameters);
+    let used = used.filter_map(|value| match value {
+        bmv2_json::Value::Calculation(name) => Some(name.as_str()),
+        _ => None,
+    });
+    assert_eq!(used.collect::<Vec<_>>(), ["calc", "calc_0"]);
+    let of_name = json
+        .actions
+        .iter()
+        .filter(|action| action.name == "Tested.both");
+    assert_eq!(of_name.count(), 1, "the P4Info has its name");
+}
+
+const HASHES: &str = "
+    action both() {
+        hash(meta.x, HashAlgorithm.crc32_custom, 16w0, { hdr.ethernet.dst_addr }, 32w28);
+        hash(meta.y, HashAlgorithm.crc32_custom, 16w0, { hdr.ethernet.dst_addr }, 32w28);
+    }
+    apply {
+        both();
+        hdr.ethernet.src_addr = meta.y ++ meta.x;
+    }
+";
+
+#[test]
 fn random_numbers_are_drawn_though_nobody_reads_them() {
     let json = optimised("apply { bit<32> a; random(a, 0, 9); }");
     assert_eq!(primitives(&json), ["modify_field_rng_uniform"]);

@@ -38,14 +38,29 @@ use ring::{RxRing, Slot, VIRTIO_HEADER_BYTES};
 pub struct AfPacketConfig {
     /// Frames that the kernel keeps while the switch does not run, at least.
     pub rx_ring_slots: usize,
+    /// How frames leave.
+    pub way_out: WayOut,
 }
 
 impl Default for AfPacketConfig {
     fn default() -> Self {
         AfPacketConfig {
             rx_ring_slots: RX_RING_SLOTS,
+            way_out: WayOut::Driver,
         }
     }
+}
+
+/// How frames leave by an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WayOut {
+    /// Straight to the driver: a queueing discipline would only add a lock and a queue that drops.
+    #[default]
+    Driver,
+    /// Through the interface's queueing discipline, as the host's own frames do: `tc` acts on them. Where it
+    /// sends slower than frames come, the socket's buffer fills, of the size that the kernel gives
+    /// (`net.core.wmem_default`), and the port is full ([`Port::is_full`]).
+    Discipline,
 }
 
 /// A port on a Linux network interface.
@@ -62,6 +77,9 @@ pub struct AfPacketPort {
     /// Calls of `receive` in a row that found nothing.
     n_empty: u32,
     patience: Patience,
+    way_out: WayOut,
+    /// The socket has no room for what is in the queue.
+    is_full: bool,
     statistics: PortStatistics,
     lock: Arc<InterfaceLock>,
 }
@@ -138,7 +156,7 @@ impl AfPacketPort {
         };
         let ring = set_up_receiving(rx.as_fd(), interface, config)
             .map_err(system("set up the receive ring"))?;
-        set_up_sending(tx.as_fd(), interface).map_err(system("set up sending"))?;
+        set_up_sending(tx.as_fd(), interface, config.way_out).map_err(system("set up sending"))?;
         Ok(AfPacketPort {
             index: interface.index,
             name: name.to_owned(),
@@ -150,6 +168,8 @@ impl AfPacketPort {
             super_frame: Vec::new(),
             n_empty: 0,
             patience: Patience::default(),
+            way_out: config.way_out,
+            is_full: false,
             statistics: PortStatistics::default(),
             lock,
         })
@@ -173,6 +193,11 @@ impl AfPacketPort {
     }
 
     fn send_queue(&mut self) {
+        if self.way_out == WayOut::Discipline {
+            sending::send_in_order(self.tx.as_fd(), &mut self.tx_queue, &mut self.statistics);
+            self.is_full = self.tx_queue.len() > 0;
+            return;
+        }
         sending::send_batch(
             self.tx.as_fd(),
             self.index,
@@ -219,7 +244,15 @@ impl Port for AfPacketPort {
     }
 
     fn transmit(&mut self, _now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {
+        if self.is_full && self.tx_queue.is_full() {
+            // The switch was told, and went on.
+            self.statistics.tx_no_room += 1;
+            return Ok(());
+        }
         self.tx_queue.push(frame);
+        if self.is_full {
+            return Ok(());
+        }
         if self.tx_queue.is_full() || self.pace.is_enough(self.tx_queue.len()) {
             self.send_queue();
             self.pace.grow();
@@ -233,6 +266,14 @@ impl Port for AfPacketPort {
         Ok(())
     }
 
+    fn has_unsent(&self) -> bool {
+        self.is_full
+    }
+
+    fn is_full(&self) -> bool {
+        self.is_full
+    }
+
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.rx.as_fd())
     }
@@ -244,6 +285,9 @@ impl Port for AfPacketPort {
     fn abandon(&mut self) -> PortStatistics {
         // Every one is refused, and counted so.
         self.send_queue();
+        self.statistics.tx_no_room += self.tx_queue.len() as u64;
+        self.tx_queue.clear();
+        self.is_full = false;
         self.statistics()
     }
 
@@ -273,11 +317,12 @@ fn set_up_receiving(
     Ok(ring)
 }
 
-fn set_up_sending(fd: BorrowedFd<'_>, interface: &Interface) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    // Straight to the driver: a queueing discipline would only add a lock and a queue that drops.
-    socket::set_packet_option(fd, libc::PACKET_QDISC_BYPASS, &on)?;
-    crate::socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
+fn set_up_sending(fd: BorrowedFd<'_>, interface: &Interface, way_out: WayOut) -> io::Result<()> {
+    if way_out == WayOut::Driver {
+        let on: libc::c_int = 1;
+        socket::set_packet_option(fd, libc::PACKET_QDISC_BYPASS, &on)?;
+        crate::socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
+    }
     socket::bind(fd, 0, interface.index)
 }
 

@@ -95,6 +95,14 @@ impl TxBatch {
         &self.bytes[part.start..part.start + part.len]
     }
 
+    /// Takes so many out. Their bytes stay until the batch is empty.
+    pub(crate) fn remove_first(&mut self, n_frames: usize) {
+        if n_frames == self.frames.len() {
+            return self.clear();
+        }
+        self.frames.drain(..n_frames);
+    }
+
     /// Empties the batch, and frees memory that it rarely needs.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
@@ -132,6 +140,23 @@ mod tests {
         assert_eq!(batch.iter_from(2).count(), 1);
         batch.clear();
         assert_eq!(batch.iter_from(0).count(), 0);
+    }
+
+    #[test]
+    fn those_behind_the_first_stay_and_share_what_they_did() {
+        let mut batch = TxBatch::new();
+        let payload = [7; 1000];
+        for number in 0..3 {
+            batch.push(known(&[number], &payload, 9));
+        }
+        batch.remove_first(0);
+        assert_eq!(batch.len(), 3);
+        batch.remove_first(2);
+        batch.push(known(&[3], &payload, 9));
+        let expected = [2, 3].map(|number| [&[number][..], &payload].concat());
+        assert_eq!(frames(&batch, 0), expected);
+        batch.remove_first(2);
+        assert_eq!((batch.len(), batch.bytes.len()), (0, 0));
     }
 
     #[test]

@@ -37,7 +37,7 @@ mod socket;
 mod udp;
 mod wait;
 
-pub use af_packet::{AfPacketConfig, AfPacketPort};
+pub use af_packet::{AfPacketConfig, AfPacketPort, WayOut};
 pub use af_xdp::{AfXdpConfig, AfXdpMode, AfXdpPort, Destination};
 pub use error::PortError;
 pub use frame::Frame;

@@ -101,6 +101,10 @@ impl Port for ObservedPort {
         self.port.has_unsent()
     }
 
+    fn is_full(&self) -> bool {
+        self.port.is_full()
+    }
+
     fn close(&mut self) -> Result<(), PortError> {
         self.port.close()?;
         self.flush_observer()

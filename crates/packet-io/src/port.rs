@@ -49,6 +49,12 @@ pub trait Port: Send {
         false
     }
 
+    /// Whether the way out is full: what else is for the port better waits in the switch until a
+    /// [`Port::flush`] has got it going.
+    fn is_full(&self) -> bool {
+        false
+    }
+
     /// Flushes and finishes: a capture file is complete after it.
     ///
     /// # Errors

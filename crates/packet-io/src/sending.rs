@@ -116,6 +116,34 @@ pub(crate) fn send_batch(
     batch.clear();
 }
 
+/// The same where a frame that finds no room in the socket waits for it, with all behind it: they stay in the
+/// batch. What the queue behind the socket refuses it has dropped.
+pub(crate) fn send_in_order(
+    fd: BorrowedFd<'_>,
+    batch: &mut TxBatch,
+    statistics: &mut PortStatistics,
+) {
+    let mut first = 0;
+    while first < batch.len() {
+        match socket::send_batch(fd, batch.iter_from(first)) {
+            Ok(n_sent) => {
+                statistics.tx_frames += n_sent as u64;
+                let sent = first..first + n_sent;
+                let bytes: usize = sent.map(|place| batch.bytes_of(place)).sum();
+                statistics.tx_bytes += bytes as u64;
+                first += n_sent;
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                count_refused(&error, batch.bytes_of(first), statistics);
+                first += 1;
+            }
+        }
+    }
+    batch.remove_first(first);
+}
+
 fn wait_for_room(fd: BorrowedFd<'_>, error: &io::Error) {
     let wait = Duration::from_micros(TX_RETRY_WAIT_US);
     if error.raw_os_error() == Some(libc::ENOBUFS) {

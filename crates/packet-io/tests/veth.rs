@@ -14,9 +14,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use frames::{assert_the_first_frame_waits_for_no_other, local_sender, numbered, receive, send};
-use namespace::{change_often, in_namespace, ip, veth_pair};
+use namespace::{change_often, in_namespace, ip, tc, veth_pair};
 use packet_io::{
-    AfPacketConfig, AfPacketPort, Link, LinkEvent, LinkMonitor, Port, PortError, Waiter,
+    AfPacketConfig, AfPacketPort, Link, LinkEvent, LinkMonitor, Port, PortError, Waiter, WayOut,
 };
 
 fn open(name: &str) -> AfPacketPort {
@@ -283,7 +283,10 @@ fn frames_of_an_mtu_of_9000_pass_also_if_it_was_raised_later() {
 fn frames_that_the_kernel_drops_are_counted() {
     in_namespace("frames_that_the_kernel_drops_are_counted", || {
         veth_pair("v0", "v1");
-        let config = AfPacketConfig { rx_ring_slots: 32 };
+        let config = AfPacketConfig {
+            rx_ring_slots: 32,
+            ..AfPacketConfig::default()
+        };
         let mut small = AfPacketPort::open("v1", config).expect("a port");
         let mut one = open("v0");
         send(&mut one, (0..200).map(|n| numbered(n, 1000)));
@@ -298,6 +301,106 @@ fn frames_that_the_kernel_drops_are_counted() {
         );
         send(&mut one, [numbered(999, 60)]);
         assert_eq!(receive(&mut small, 1), [numbered(999, 60)]);
+    });
+}
+
+/// A port whose frames pass a discipline that sends 8 Mbit/s after a burst of a frame.
+fn slow_port(name: &str) -> AfPacketPort {
+    tc(&format!(
+        "qdisc add dev {name} root tbf rate 8mbit burst 1600 limit 10mb"
+    ));
+    let config = AfPacketConfig {
+        way_out: WayOut::Discipline,
+        ..AfPacketConfig::default()
+    };
+    AfPacketPort::open(name, config).expect("a port")
+}
+
+/// Gives frames, numbered on, until the port is full.
+fn fill(port: &mut AfPacketPort, first: u32) -> u32 {
+    let mut number = first;
+    while !port.is_full() {
+        assert!(
+            number < first + 10_000,
+            "10,000 frames of 1,000 bytes leave by 8 Mbit/s at once"
+        );
+        let frame = numbered(number, 1000);
+        port.transmit(0, frame.as_slice().into()).expect("queueing");
+        port.flush().expect("sending");
+        number += 1;
+    }
+    number
+}
+
+#[test]
+fn a_port_behind_a_slow_discipline_is_full_and_loses_nothing() {
+    in_namespace(
+        "a_port_behind_a_slow_discipline_is_full_and_loses_nothing",
+        || {
+            veth_pair("v0", "v1");
+            let (mut one, mut other) = (slow_port("v0"), open("v1"));
+            let n_first = fill(&mut one, 0);
+            assert!(one.has_unsent());
+            let mut received = Vec::new();
+            // Once it has room again, more are given.
+            while one.is_full() {
+                received.extend(receive(&mut other, 1));
+                one.flush().expect("sending");
+            }
+            let n_all = fill(&mut one, n_first);
+            assert!(n_all > n_first);
+            while one.is_full() {
+                received.extend(receive(&mut other, 1));
+                one.flush().expect("sending");
+            }
+            received.extend(receive(&mut other, n_all as usize - received.len()));
+            let sent: Vec<_> = (0..n_all).map(|number| numbered(number, 1000)).collect();
+            assert!(received == sent, "lost, or in another order");
+            let statistics = one.statistics();
+            assert_eq!(
+                (statistics.tx_frames, statistics.tx_dropped()),
+                (n_all.into(), 0)
+            );
+        },
+    );
+}
+
+#[test]
+fn a_full_port_that_is_given_more_counts_what_it_has_no_place_for() {
+    in_namespace(
+        "a_full_port_that_is_given_more_counts_what_it_has_no_place_for",
+        || {
+            veth_pair("v0", "v1");
+            let mut one = slow_port("v0");
+            let n_first = u64::from(fill(&mut one, 0));
+            for number in 0..1000 {
+                let frame = numbered(number, 1000);
+                one.transmit(0, frame.as_slice().into()).expect("queueing");
+            }
+            let counted = one.statistics();
+            assert!(counted.tx_no_room > 900, "{counted:?}");
+            let rest = one.abandon();
+            assert_eq!(rest.tx_frames + rest.tx_no_room, n_first + 1000);
+            assert!(!one.has_unsent());
+        },
+    );
+}
+
+#[test]
+fn what_a_discipline_drops_is_counted() {
+    in_namespace("what_a_discipline_drops_is_counted", || {
+        veth_pair("v0", "v1");
+        tc("qdisc add dev v0 root tbf rate 800kbit burst 1600 limit 3000");
+        let config = AfPacketConfig {
+            way_out: WayOut::Discipline,
+            ..AfPacketConfig::default()
+        };
+        let mut one = AfPacketPort::open("v0", config).expect("a port");
+        send(&mut one, (0..20).map(|number| numbered(number, 1000)));
+        let statistics = one.statistics();
+        assert!(statistics.tx_no_room > 0, "{statistics:?}");
+        assert_eq!(statistics.tx_frames + statistics.tx_no_room, 20);
+        assert!(!one.is_full());
     });
 }
 

@@ -150,6 +150,8 @@ struct AttachedPort {
     is_up: bool,
     /// Frames that came and left, by whom they are for.
     casts: Casts,
+    /// The switch was told to keep what is for it.
+    is_held: bool,
 }
 
 impl AttachedPort {
@@ -238,6 +240,7 @@ impl EventLoop {
             is_offloaded: false,
             is_up: true,
             casts: Casts::default(),
+            is_held: false,
         });
         self.number_wait_places();
     }
@@ -658,7 +661,18 @@ impl EventLoop {
         if let Some((id, source)) = failed {
             self.going_on(Err::<(), _>(source), id)?;
         }
+        self.tell_full();
         Ok(transmitted)
+    }
+
+    /// Tells the switch which ports take no more, and which do again.
+    fn tell_full(&mut self) {
+        for attached in &mut self.ports {
+            let is_full = attached.port.is_full();
+            if std::mem::replace(&mut attached.is_held, is_full) != is_full {
+                self.switch.hold_port(attached.id, is_full);
+            }
+        }
     }
 
     /// Submitted work, up to a batch, or one piece where the switch is busy.
@@ -760,6 +774,7 @@ impl EventLoop {
                 .flush()
                 .map_err(|source| LoopError::Port { id, source })?;
         }
+        self.tell_full();
         Ok(())
     }
 }

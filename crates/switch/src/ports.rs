@@ -5,7 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use dataplane::{Nanos, PortId, Severity};
 use packet_io::{
-    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, PcapPort, Port, PortError, Turns, UdpPort,
+    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, PcapPort, Port, PortError, Turns,
+    UdpPort, WayOut,
 };
 
 use crate::bmv2::{self, Bmv2, Log, Observers};
@@ -41,6 +42,7 @@ impl OpenPort {
 pub(crate) struct Opening {
     option: PortOption,
     rx_ring: Option<usize>,
+    way_out: WayOut,
     n_workers: usize,
     observers: Observers,
 }
@@ -58,7 +60,10 @@ impl Opening {
         } = self;
         match &option.source {
             PortSource::Interface(interface) => {
-                let mut config = AfPacketConfig::default();
+                let mut config = AfPacketConfig {
+                    way_out: self.way_out,
+                    ..AfPacketConfig::default()
+                };
                 if let Some(slots) = self.rx_ring {
                     config.rx_ring_slots = slots;
                 }
@@ -157,6 +162,11 @@ pub(crate) fn open(options: &Options, log: Option<&Log>) -> Result<OpenPorts, Po
         let opening = Opening {
             option: option.clone(),
             rx_ring: options.queues.rx_ring,
+            // As BMv2's ports, which wait for a slow interface.
+            way_out: match options.bmv2 {
+                Some(_) => WayOut::Discipline,
+                None => WayOut::Driver,
+            },
             n_workers,
             observers,
         };

@@ -53,7 +53,7 @@ impl TrafficManager {
         }
         match next {
             Some(waiting) => Some(waiting.common),
-            None => Some(self.egress.pop(Nanos::MAX)?.packet.common),
+            None => Some(self.egress.take_any()?.packet.common),
         }
     }
 

@@ -10,10 +10,13 @@
 //!
 //! Each queue, of one port and one priority, is bounded on its own: packets that wait in one take no
 //! room from those in another.
+//!
+//! A port may be held, as long as its interface takes no more: what is for it waits, in its queues, and
+//! passes nothing else by.
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -99,6 +102,44 @@ struct Timed {
     next_departure: BTreeMap<(PortId, usize), Nanos>,
     packets: BTreeMap<Order, (Place, EgressPacket)>,
     sequence: u64,
+}
+
+/// What waits since a port was held, whether it still is or not.
+#[derive(Debug, Default)]
+struct Holds {
+    held: BTreeSet<PortId>,
+    /// By port and priority, in the order of departure. No port is there without a packet.
+    waiting: BTreeMap<PortId, [VecDeque<(Place, EgressPacket)>; N_QUEUES]>,
+}
+
+impl Holds {
+    /// Whether a packet has to wait, or to stay behind those that do.
+    fn is_in_the_way(&self, port: PortId) -> bool {
+        self.held.contains(&port) || self.waiting.contains_key(&port)
+    }
+
+    fn is_over(&self) -> bool {
+        self.held.is_empty() && self.waiting.is_empty()
+    }
+
+    /// The packet of the highest priority whose port is not held any more.
+    fn pop(&mut self) -> Option<(usize, Place, EgressPacket)> {
+        let free = self
+            .waiting
+            .iter()
+            .filter(|(port, _)| !self.held.contains(port));
+        let highest =
+            |queues: &[VecDeque<_>; N_QUEUES]| queues.iter().rposition(|queue| !queue.is_empty());
+        let (queue, Reverse(port)) = free
+            .filter_map(|(port, queues)| Some((highest(queues)?, Reverse(*port))))
+            .max()?;
+        let queues = self.waiting.get_mut(&port)?;
+        let (place, packet) = queues[queue].pop_front()?;
+        if queues.iter().all(VecDeque::is_empty) {
+            self.waiting.remove(&port);
+        }
+        Some((queue, place, packet))
+    }
 }
 
 /// Which queues a control plane means.
@@ -206,6 +247,8 @@ pub(crate) struct EgressQueues {
     rings: Rings,
     /// There as long as a queue has a rate, or what was queued with one waits.
     timed: Option<Box<Timed>>,
+    /// There as long as a port is held, or what had to wait for one does.
+    holds: Option<Box<Holds>>,
     /// By port number.
     depths: Vec<Depths>,
     /// The most that waited in a queue of each port since somebody last asked.
@@ -264,18 +307,27 @@ impl EgressQueues {
             is_some_closed: capacity == 0,
             rings: Rings::default(),
             timed: timed.map(Box::new),
+            holds: None,
             depths: Vec::new(),
             deepest: Vec::new(),
         }
     }
 
-    /// Empty queues with the capacities and rates that these have.
+    /// Empty queues with the capacities and rates that these have; a port that is held stays so.
     pub(crate) fn emptied(&self) -> Self {
+        let held = self.holds.as_deref().map(|holds| holds.held.clone());
+        let holds = held.filter(|held| !held.is_empty()).map(|held| {
+            Box::new(Holds {
+                held,
+                ..Holds::default()
+            })
+        });
         let timed = self.timed.as_deref().filter(|timed| timed.has_rates());
         let timed = timed.map(|timed| Box::new(Timed::new(timed.rates.clone())));
         Self {
             capacity: self.capacity.clone(),
             timed,
+            holds,
             is_some_closed: self.is_some_closed,
             ..Self::new(0, None)
         }
@@ -299,6 +351,22 @@ impl EgressQueues {
         let is_over = |timed: &Timed| timed.packets.is_empty() && !timed.has_rates();
         if self.timed.as_deref().is_some_and(is_over) {
             self.timed = None;
+        }
+    }
+
+    /// Nothing leaves by a port from now on, or everything again.
+    pub(crate) fn hold(&mut self, port: PortId, is_held: bool) {
+        if is_held {
+            self.holds.get_or_insert_default().held.insert(port);
+        } else if let Some(holds) = &mut self.holds {
+            holds.held.remove(&port);
+            self.forget_holds();
+        }
+    }
+
+    fn forget_holds(&mut self) {
+        if self.holds.as_deref().is_some_and(Holds::is_over) {
+            self.holds = None;
         }
     }
 
@@ -344,12 +412,16 @@ impl EgressQueues {
 
     pub(crate) fn is_empty(&self) -> bool {
         let is_timed_empty = |timed: &Timed| timed.packets.is_empty();
-        self.rings.filled == 0 && self.timed.as_deref().is_none_or(is_timed_empty)
+        let is_none_waiting = |holds: &Holds| holds.waiting.is_empty();
+        self.rings.filled == 0
+            && self.timed.as_deref().is_none_or(is_timed_empty)
+            && self.holds.as_deref().is_none_or(is_none_waiting)
     }
 
     /// Whether a packet would leave at once that goes to a queue now.
     pub(crate) fn is_passable(&self) -> bool {
-        self.rings.filled == 0 && self.timed.is_none() && !self.is_some_closed
+        let is_free = self.timed.is_none() && self.holds.is_none();
+        self.rings.filled == 0 && is_free && !self.is_some_closed
     }
 
     /// How many packets wait in the queue of each port that copies go to, where all copies may be appended
@@ -407,6 +479,55 @@ impl EgressQueues {
     /// The packet whose turn it is, if its time has come.
     #[inline]
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<Departure> {
+        match self.holds {
+            None => self.pop_next(now),
+            Some(_) => self.pop_past_holds(now),
+        }
+    }
+
+    /// What is for a port that nothing waits for goes first; the others wait behind what waits there.
+    #[cold]
+    fn pop_past_holds(&mut self, now: Nanos) -> Option<Departure> {
+        while let Some(departure) = self.pop_next(now) {
+            let Departure {
+                place,
+                queue,
+                packet,
+                ..
+            } = departure;
+            let holds = self.holds.as_deref_mut();
+            let Some(holds) = holds.filter(|holds| holds.is_in_the_way(place.port)) else {
+                return Some(departure);
+            };
+            let queues = holds.waiting.entry(place.port).or_default();
+            queues[queue].push_back((place, packet));
+            self.depths[usize::from(place.port.0)][queue] += 1;
+        }
+        let (queue, place, packet) = self.holds.as_deref_mut()?.pop()?;
+        self.forget_holds();
+        Some(Departure {
+            place,
+            queue,
+            depth: take_one(&mut self.depths, place.port, queue),
+            packet,
+        })
+    }
+
+    /// A packet out of its queue, whatever its time, and whether its port is held or not.
+    pub(crate) fn take_any(&mut self) -> Option<Departure> {
+        let Some(holds) = &mut self.holds else {
+            return self.pop_next(Nanos::MAX);
+        };
+        let held = std::mem::take(&mut holds.held);
+        let departure = self.pop(Nanos::MAX);
+        if !held.is_empty() {
+            self.holds.get_or_insert_default().held = held;
+        }
+        departure
+    }
+
+    #[inline]
+    fn pop_next(&mut self, now: Nanos) -> Option<Departure> {
         let Rings { rings, filled } = &mut self.rings;
         let Some(queue) = next_ring(*filled) else {
             return self.pop_timed(now);
@@ -433,6 +554,9 @@ impl EgressQueues {
     /// The copies of one packet whose turn it is, if there are such.
     #[inline]
     pub(crate) fn replica_batch(&self, now: Nanos) -> Option<ReplicaBatch> {
+        if self.holds.is_some() {
+            return None;
+        }
         let Rings { rings, filled } = &self.rings;
         let queue = next_ring(*filled)?;
         match rings[queue].front()? {
@@ -484,6 +608,10 @@ impl EgressQueues {
     }
 
     pub(crate) fn next_departure(&self) -> Option<Nanos> {
+        let is_free = |holds: &Holds| holds.waiting.keys().any(|port| !holds.held.contains(port));
+        if self.holds.as_deref().is_some_and(is_free) {
+            return Some(0);
+        }
         let Rings { rings, filled } = &self.rings;
         match next_ring(*filled) {
             Some(queue) => rings[queue].front().map(|(departure, ..)| *departure),
@@ -725,5 +853,101 @@ mod tests {
         queues.set_capacity(Queues::default(), 8);
         queues.set_rate(Queues::default(), None);
         assert!(!full(&queues, 1, 7) && queues.is_passable());
+    }
+
+    fn place(port: u16) -> Place {
+        Place {
+            port: PortId(port),
+            instance: None,
+            enq_depth: 0,
+        }
+    }
+
+    /// Port, queue and packet of all that leaves.
+    fn leaving(queues: &mut EgressQueues, now: Nanos) -> Vec<(u16, usize, u32)> {
+        let next = || {
+            let next = queues.pop(now)?;
+            Some((next.place.port.0, next.queue, next.packet.packet.0))
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn a_held_port_keeps_what_is_for_it_and_others_go_on() {
+        let mut queues = EgressQueues::new(3, None);
+        queues.hold(PortId(1), true);
+        for handle in 0..6 {
+            queues.push(0, place(1 + handle as u16 % 2), 0, packet(handle, 0));
+        }
+        assert!(!queues.is_passable());
+        assert_eq!(leaving(&mut queues, 0), [(2, 0, 1), (2, 0, 3), (2, 0, 5)]);
+        assert_eq!(queues.depth(PortId(1), 0), 3);
+        assert!(queues.is_full(PortId(1), 0));
+        assert!(!queues.is_empty());
+        assert_eq!(queues.next_departure(), None, "nothing to wake up for");
+        queues.hold(PortId(1), false);
+        assert_eq!(queues.next_departure(), Some(0));
+        assert_eq!(leaving(&mut queues, 0), [(1, 0, 0), (1, 0, 2), (1, 0, 4)]);
+        assert!(queues.is_empty() && queues.is_passable());
+        assert_eq!(queues.depth(PortId(1), 0), 0);
+    }
+
+    #[test]
+    fn what_comes_while_others_wait_stays_behind_them_but_for_its_priority() {
+        let mut queues = EgressQueues::new(8, None);
+        queues.hold(PortId(1), true);
+        queues.push(0, place(1), 0, packet(0, 0));
+        assert_eq!(leaving(&mut queues, 0), []);
+        queues.hold(PortId(1), false);
+        queues.push(1, place(1), 0, packet(1, 1));
+        queues.push(1, place(1), 7, packet(2, 1));
+        assert_eq!(leaving(&mut queues, 1), [(1, 7, 2), (1, 0, 0), (1, 0, 1)]);
+    }
+
+    #[test]
+    fn copies_pushed_as_one_are_held_port_by_port() {
+        let mut queues = EgressQueues::new(8, None);
+        let replica = |port| Replica {
+            port: PortId(port),
+            instance: port,
+        };
+        let copies = Arc::new(Copies::new([1, 2, 1].map(replica).to_vec()));
+        assert!(queues.push_all(0, 0, packet(9, 0), &copies));
+        queues.hold(PortId(1), true);
+        assert!(queues.replica_batch(0).is_none());
+        assert_eq!(leaving(&mut queues, 0), [(2, 0, 9)]);
+        queues.hold(PortId(1), false);
+        assert_eq!(leaving(&mut queues, 0), [(1, 0, 9), (1, 0, 9)]);
+        assert!(queues.is_empty());
+    }
+
+    #[test]
+    fn a_port_with_a_rate_keeps_its_interval_behind_a_hold() {
+        let mut queues = EgressQueues::new(8, Some(1_000));
+        queues.hold(PortId(1), true);
+        queues.push(0, place(1), 0, packet(0, 0));
+        queues.push(0, place(1), 0, packet(1, 0));
+        assert_eq!(leaving(&mut queues, 0), []);
+        queues.hold(PortId(1), false);
+        assert_eq!(leaving(&mut queues, 999_999), [(1, 0, 0)]);
+        assert_eq!(queues.next_departure(), Some(1_000_000));
+        assert_eq!(leaving(&mut queues, 1_000_000), [(1, 0, 1)]);
+    }
+
+    #[test]
+    fn what_is_thrown_away_comes_out_of_held_queues_too_and_the_hold_stays() {
+        let mut queues = EgressQueues::new(8, None);
+        queues.hold(PortId(1), true);
+        queues.push(0, place(1), 0, packet(0, 0));
+        assert_eq!(leaving(&mut queues, 0), []);
+        queues.push(0, place(1), 0, packet(1, 0));
+        let taken = std::iter::from_fn(|| queues.take_any());
+        let handles: Vec<u32> = taken.map(|next| next.packet.packet.0).collect();
+        assert_eq!(handles, [0, 1]);
+        queues.push(0, place(1), 0, packet(2, 0));
+        assert_eq!(leaving(&mut queues, 0), []);
+        let mut queues = queues.emptied();
+        queues.push(0, place(1), 0, packet(3, 0));
+        assert_eq!(leaving(&mut queues, 0), []);
     }
 }

@@ -51,6 +51,12 @@ fn actions(program: &mut Program, visible: &Visible) {
         let seen = visible.actions.as_ref();
         used.contains(&action.id) || seen.is_some_and(|seen| seen.contains(&action.name))
     });
+    // The P4Info names an action that a control calls and no table has. Nothing runs it, since the call has a
+    // copy; what it would use must not be there a second time: control planes count custom hashes.
+    let idle = program.actions.iter_mut();
+    for action in idle.filter(|action| !used.contains(&action.id)) {
+        action.primitives.clear();
+    }
 }
 
 fn all_primitives(program: &Program) -> impl Iterator<Item = &bmv2_json::Primitive> {
@@ -103,6 +109,49 @@ fn calculations(program: &mut Program) {
     program
         .calculations
         .retain(|calculation| used.contains(&calculation.name));
+    rename_calculations(program);
+}
+
+/// Names them in order as if those that are gone had never been: control planes that set the parameters of
+/// custom hashes go by the order of their names.
+fn rename_calculations(program: &mut Program) {
+    let mut names: HashMap<String, String> = HashMap::new();
+    for (place, calculation) in program.calculations.iter_mut().enumerate() {
+        let name = match place.checked_sub(1) {
+            None => "calc".to_owned(),
+            Some(number) => format!("calc_{number}"),
+        };
+        names.insert(std::mem::replace(&mut calculation.name, name.clone()), name);
+    }
+    for checksum in &mut program.checksums {
+        if let Some(name) = names.get(&checksum.calculation) {
+            checksum.calculation.clone_from(name);
+        }
+    }
+    let actions = program.actions.iter_mut();
+    let bodies = actions.flat_map(|action| &mut action.primitives);
+    let deparsers = program.deparsers.iter_mut();
+    let deparsed = deparsers.flat_map(|deparser| &mut deparser.primitives);
+    let states = program
+        .parsers
+        .iter_mut()
+        .flat_map(|it| &mut it.parse_states);
+    let ops = states.flat_map(|state| &mut state.parser_ops);
+    let parsed = ops
+        .flat_map(|op| &mut op.parameters)
+        .filter_map(|parameter| match parameter {
+            bmv2_json::ParserOpParameter::Primitive(primitive) => Some(primitive),
+            _ => None,
+        });
+    for primitive in bodies.chain(deparsed).chain(parsed) {
+        for parameter in &mut primitive.parameters {
+            if let Value::Calculation(name) = parameter
+                && let Some(new) = names.get(name)
+            {
+                name.clone_from(new);
+            }
+        }
+    }
 }
 
 /// Takes headers out of the deparser's order that are never valid.

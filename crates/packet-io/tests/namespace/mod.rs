@@ -84,6 +84,16 @@ pub fn ip(arguments: &str) {
     assert!(output.status.success(), "ip {arguments}: {said}");
 }
 
+/// Runs `tc` of iproute2.
+pub fn tc(arguments: &str) {
+    let output = Command::new("tc")
+        .args(arguments.split_whitespace())
+        .output();
+    let output = output.expect("iproute2 is installed");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "tc {arguments}: {said}");
+}
+
 /// Has the kernel tell of so many changes of an interface's MTU.
 pub fn change_often(interface: &str, times: usize) {
     let changes = (0..times).map(|n| format!("link set {interface} mtu {}\n", 1400 + n % 2));

@@ -37,6 +37,9 @@ const DEFAULT_PORTS_MAX: usize = 512;
 const DEFAULT_LOG_BYTES_MAX: u64 = 5 << 20;
 const DEFAULT_LOG_FILES_MAX: usize = 3;
 
+/// Packets that wait in a queue of a port at most, unless `set_queue_depth` says otherwise.
+const QUEUE_PACKETS: usize = 64;
+
 /// Queues of each port, one a priority.
 const PRIORITIES: usize = 8;
 
@@ -477,6 +480,7 @@ impl Request {
             }
         }
         option("--thrift-port", self.thrift_port.to_string());
+        option("--egress-queue", QUEUE_PACKETS.to_string());
         if let Some(port) = self.cpu_port {
             option("--cpu-port", port.to_string());
         }

@@ -81,6 +81,7 @@ fn defaults_are_bmv2s() {
     let address = DEFAULT_GRPC_ADDRESS.parse().expect("an address");
     assert_eq!(options.grpc, Some(GrpcOption::At(address)));
     assert!(notices.is_empty());
+    assert_eq!(options.queues.egress_queue, 64);
     let bmv2 = options.bmv2.expect("BMv2's part");
     assert_eq!(bmv2.log, None);
     assert_eq!(bmv2.log_from, Some(Severity::Trace));

@@ -7,6 +7,7 @@ use dataplane::{ControlErrorKind, MeterConfig};
 
 use super::arrays::index;
 use super::expect_context;
+use super::tables::EntryMeters;
 use crate::call::{Answer, Answered, Refusal, declared};
 use crate::site::Site;
 use bmv2_thrift::Args;
@@ -76,29 +77,46 @@ fn code(kind: ControlErrorKind) -> MeterCode {
     }
 }
 
-fn find(
-    site: &Site,
-    args: Args<'_>,
-) -> Result<(Arc<control::Pipeline>, dataplane::MeterId), Refusal> {
+/// What has the name that a client says.
+enum Named {
+    Array(dataplane::MeterId),
+    Entries(EntryMeters),
+}
+
+fn find(site: &Site, args: Args<'_>) -> Result<(Arc<control::Pipeline>, Named), Refusal> {
     expect_context(args)?;
     let (pipeline, name) = (site.pipeline()?, args.text(2)?);
-    let meter = pipeline.program().meter(name);
-    let meter = meter.ok_or_else(|| {
+    let array = pipeline.program().meter(name).map(Named::Array);
+    let named = array.or_else(|| EntryMeters::named(&pipeline, name).map(Named::Entries));
+    let named = named.ok_or_else(|| {
         Exception::new(MeterCode::InvalidName, format!("no meter array \"{name}\""))
     })?;
-    Ok((pipeline, meter))
+    Ok((pipeline, named))
 }
 
 /// Of the cell whose index is in a field, or of all.
 async fn set(site: &Site, args: Args<'_>, index_field: Option<i16>) -> Answered {
-    let (pipeline, meter) = find(site, args)?;
+    let (pipeline, named) = find(site, args)?;
     let rates = rates(args.all_fields(index_field.unwrap_or(2) + 1)?)?;
     let config = rates.map_err(|(code, message)| Exception::new(code, message))?;
-    let cells = match index_field {
+    let cell = match index_field {
         Some(field) => {
             let index = index(args.i32(field)?);
-            index..index.saturating_add(1)
+            Some(index..index.saturating_add(1))
         }
+        None => None,
+    };
+    let meter = match named {
+        Named::Array(meter) => meter,
+        Named::Entries(entries) => {
+            if let Some(cell) = &cell {
+                expect_place(&entries, cell.start)?;
+            }
+            return entries.set(site, cell, config, code).await;
+        }
+    };
+    let cells = match cell {
+        Some(cell) => cell,
         None => {
             let size = move |switch: &dataplane::Switch| switch.meter_size(meter);
             0..site.read_first(&pipeline, size).await?
@@ -109,9 +127,25 @@ async fn set(site: &Site, args: Args<'_>, index_field: Option<i16>) -> Answered 
     Ok(Answer::Void)
 }
 
+fn expect_place(entries: &EntryMeters, place: u64) -> Result<(), Refusal> {
+    let size = entries.size();
+    if place < size {
+        return Ok(());
+    }
+    let message = format!("expected an index below {size}, found {place}");
+    Err(Exception::new(MeterCode::InvalidIndex, message).into())
+}
+
 async fn get(site: &Site, args: Args<'_>) -> Answered {
-    let (pipeline, meter) = find(site, args)?;
+    let (pipeline, named) = find(site, args)?;
     let index = index(args.i32(3)?);
+    let meter = match named {
+        Named::Array(meter) => meter,
+        Named::Entries(entries) => {
+            expect_place(&entries, index)?;
+            return Ok(rates_answer(entries.get(site, index).await?));
+        }
+    };
     let read = move |switch: &dataplane::Switch| switch.meter_cell(meter, index);
     let config = site.read_first(&pipeline, read).await?;
     Ok(rates_answer(config.map_err(declared(code))?))

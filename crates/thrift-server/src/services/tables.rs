@@ -3,12 +3,13 @@
 //! A handle names an entry's place in its table, so entries that P4Runtime writes have some too. What is done to an
 //! entry by its handle is looked up and done in one turn: nobody takes it away in between.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use control::{EntryChange, EntryKey, NewAction, Note, Operation, OperationResult, Pipeline, Turn};
 use dataplane::{
-    ActionCall, ControlErrorKind, CounterValue, EntryHandle, TableAction, TableEntry, TableId,
-    TableInfo,
+    ActionCall, ControlErrorKind, CounterValue, EntryHandle, MeterConfig, TableAction, TableEntry,
+    TableId, TableInfo,
 };
 
 use super::{expect_context, meters};
@@ -696,18 +697,87 @@ async fn set_meter_rates(site: &Site, args: Args<'_>) -> Answered {
     expect_meters(&target)?;
     let rates = meters::rates(args.all_fields(4)?);
     let config = rates?.map_err(|(_, message)| Exception::new(TableCode::Error, message))?;
-    let set = move |target: &Target, entry: TableEntry| {
-        let change = EntryChange {
-            meter: Some(Some(config)),
-            ..EntryChange::default()
-        };
-        Operation::ModifyEntry(key_of(target, &entry), change)
-    };
+    let set = move |target: &Target, entry: TableEntry| meter_change(target, &entry, config);
     let code = |kind| match kind {
         ControlErrorKind::InvalidArgument => TableCode::Error,
         kind => code(kind),
     };
     at_handle(site, target, (args.i32(3)?, Means::ThePlace), code, set).await
+}
+
+/// The meters of a table's entries, which BMv2 lets clients write and read as an array too: each under the
+/// place of its entry.
+pub(super) struct EntryMeters(Target);
+
+impl EntryMeters {
+    /// Those of the table whose direct meter has a name.
+    pub(super) fn named(pipeline: &Arc<Pipeline>, name: &str) -> Option<Self> {
+        let program = pipeline.program();
+        let is_it = |id: &TableId| {
+            program
+                .direct_meter(*id)
+                .is_some_and(|(found, _)| found == name)
+        };
+        let id = program.tables().map(|(id, _)| id).find(is_it)?;
+        let pipeline = Arc::clone(pipeline);
+        Some(Self(Target { pipeline, id }))
+    }
+
+    /// Sets those of some entries, or of all. What has no entry has nothing to set: a new entry has no rates.
+    pub(super) async fn set(
+        self,
+        site: &Site,
+        places: Option<Range<u64>>,
+        config: MeterConfig,
+        code: impl Fn(ControlErrorKind) -> MeterCode + Send + 'static,
+    ) -> Answered {
+        let target = self.0;
+        let call = move |turn: Turn| async move {
+            let mut operations = Vec::new();
+            each_part(turn.device(), &target, |handle, entry| {
+                let place = handle.place() as u64;
+                if places.as_ref().is_none_or(|places| places.contains(&place)) {
+                    operations.push(meter_change(&target, &entry, config));
+                }
+                Ok(())
+            })
+            .await?;
+            let written: OperationResult = write_all(turn, &target.pipeline, operations).await?;
+            written.map_err(declared(code))
+        };
+        site.in_turn(call).await?;
+        Ok(Answer::Void)
+    }
+
+    /// The rates of the entry in a place.
+    pub(super) async fn get(
+        &self,
+        site: &Site,
+        place: u64,
+    ) -> Result<Option<MeterConfig>, Refusal> {
+        let mut found = None;
+        each_part(&site.device, &self.0, |handle, entry| {
+            if handle.place() as u64 == place {
+                found = entry.meter;
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(found)
+    }
+
+    /// How many entries the table may have.
+    pub(super) fn size(&self) -> u64 {
+        self.0.info().size as u64
+    }
+}
+
+fn meter_change(target: &Target, entry: &TableEntry, config: MeterConfig) -> Operation {
+    let change = EntryChange {
+        meter: Some(Some(config)),
+        ..EntryChange::default()
+    };
+    Operation::ModifyEntry(key_of(target, entry), change)
 }
 
 async fn meter_rates(site: &Site, args: Args<'_>) -> Answered {

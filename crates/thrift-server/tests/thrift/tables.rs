@@ -491,6 +491,52 @@ async fn counters_meters_and_timeouts_of_entries_go_by_the_place() {
 }
 
 #[tokio::test]
+async fn direct_meters_are_an_array_too_by_the_places_of_their_entries() {
+    let harness = Harness::start().await;
+    let mut client = harness.client().await;
+    for priority in [5, 6] {
+        client
+            .call(
+                "standard:bm_mt_add_entry",
+                acl(10 + priority as u8, priority),
+            )
+            .await;
+    }
+    let rate = |rate, burst| Arg::Struct(vec![(1, Arg::Double(rate)), (2, Arg::I32(burst))]);
+    let rates = |one: f64| {
+        let both = vec![rate(one, 10), rate(2.0, 20)];
+        Arg::List(thrift_server::wire::Type::Struct, both)
+    };
+    let name: Arg = "EntitiesIngress.acl_rate".into();
+    let all = vec![0.into(), name.clone(), rates(0.5)];
+    client.call("standard:bm_meter_array_set_rates", all).await;
+    let cell = |index: i32| vec![0.into(), name.clone(), index.into()];
+    let one = [cell(1), vec![rates(0.25)]].concat();
+    client.call("standard:bm_meter_set_rates", one).await;
+    for (place, expected) in [(0, 0.5), (1, 0.25)] {
+        for (call, args) in [
+            ("standard:bm_meter_get_rates", cell(place)),
+            ("standard:bm_mt_get_meter_rates", at(ACL, place)),
+        ] {
+            let found = client.list(call, args).await;
+            let first = as_struct(&found[0]).get(1).cloned();
+            assert_eq!(first, Some(Value::Double(expected)), "{call} {place}");
+        }
+    }
+    // A place without an entry has nothing to set, one behind the table is none.
+    let free = [cell(2), vec![rates(0.5)]].concat();
+    client.call("standard:bm_meter_set_rates", free).await;
+    assert_eq!(
+        client.list("standard:bm_meter_get_rates", cell(2)).await,
+        []
+    );
+    let beyond = client
+        .try_call("standard:bm_meter_get_rates", cell(1 << 24))
+        .await;
+    assert_eq!(beyond, Err(Refused::Code(2)));
+}
+
+#[tokio::test]
 async fn what_several_workers_count_adds_up() {
     let harness = Harness::with_workers(3).await;
     let mut client = harness.client().await;

@@ -1,7 +1,7 @@
 //! Multicast groups and clone sessions.
 
 use crate::{
-    CloneSession, Controlled, Mirror, MulticastGroup, Queues,
+    CloneSession, Controlled, Mirror, MulticastGroup, PortId, Queues,
     engine::Change,
     invalid, limits,
     switch::Switch,
@@ -53,6 +53,12 @@ impl Switch {
         check_queues(queues)?;
         self.model.traffic.egress.set_rate(queues, rate_pps);
         Ok(())
+    }
+
+    /// Holds what is for a port in its queues, or lets it go again: its interface takes no more just now. What is
+    /// held counts in the queues' depths, and is dropped where it finds them full.
+    pub fn hold_port(&mut self, port: PortId, is_held: bool) {
+        self.model.traffic.egress.hold(port, is_held);
     }
 
     /// Adds a clone session.
