@@ -12,7 +12,7 @@ use conference::limits::TURN_WAIT_S;
 use crate::compiler::CompilerArgs;
 use crate::conformance::Kind;
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, p4rt};
 
 const EXAMPLES: &str = "\
 A conference by hand, on a switch that runs with `reprise-switch -i 1@veth1`:
@@ -74,6 +74,18 @@ Examples:
   reprise entries apply s1-runtime.json --pipeline
   reprise entries apply s1-runtime.json --dry-run --json
   reprise entries apply s1-runtime.json --replace     # and nothing else";
+
+const P4RT_EXAMPLES: &str = "\
+Examples:
+  reprise p4rt                                # a prompt; Tab completes names from the P4Info
+  reprise p4rt -c 'table list'
+  reprise p4rt -c 'dump' > state.p4rt         # everything that controllers have written
+  reprise p4rt state.p4rt                     # and back
+  reprise p4rt --json -c 'table list routes' | jq '.entries[].match'
+  reprise p4rt --switch 10.0.0.7:50051 --device-id 0 -c 'watch packets count=1 time=5s'
+
+Exit code 0: done; 1: a command was refused or failed, with its line; 2: not a command line.
+docs/p4rt.md has a tour and the shapes of --json.";
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:
@@ -141,6 +153,20 @@ Examples:
   reprise doctor
   sudo reprise doctor eth1                   # as the user who will run the switch
   reprise doctor eth1 --json | jq '.interfaces[].findings[] | select(.level != \"ok\")'";
+
+/// Examples of `reprise p4rt`, and its commands.
+fn p4rt_help() -> String {
+    let width = p4rt::COMMANDS.iter().map(|it| it.words.len()).max();
+    let width = width.unwrap_or(0);
+    let lines = p4rt::COMMANDS.iter();
+    let lines = lines.map(|it| format!("  {:width$}  {}", it.words, it.args));
+    let lines: Vec<String> = lines.map(|it| it.trim_end().to_owned()).collect();
+    format!(
+        "{P4RT_EXAMPLES}\n\nCommands (`help COMMAND` says more):\n\n{}\n\n{}",
+        lines.join("\n"),
+        p4rt::NOTATION
+    )
+}
 
 /// Controller of the Reprise selective forwarding unit, and its P4 compiler.
 #[derive(Parser, Debug)]
@@ -367,6 +393,10 @@ pub enum Command {
     /// Table entries, multicast groups and clone sessions of any program, from a runtime file.
     #[command(subcommand)]
     Entries(Entries),
+    /// A P4Runtime shell for any switch and any program: entries, groups, counters, meters, registers,
+    /// packets, digests, by name and with Tab; reads commands from a file or a pipe too.
+    #[command(after_long_help = p4rt_help())]
+    P4rt(P4rt),
     /// The SFU's own addresses, one a port: presenters send to them, copies come from them.
     #[command(subcommand)]
     Address(Address),
@@ -501,6 +531,40 @@ pub enum Pipeline {
     },
     /// Show the program in the switch: its tables, registers and counters.
     Show,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct P4rt {
+    /// Files of commands, one a line; without any and without -c: standard input, or a prompt on a
+    /// terminal.
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Run this command, or the lines of it; may be given several times.
+    #[arg(short = 'c', long = "command", value_name = "COMMAND")]
+    pub commands: Vec<String>,
+    /// Go on after a command that failed; the exit code is still 1.
+    #[arg(short, long)]
+    pub keep_going: bool,
+    /// Take names and types from this P4Info and not from the switch.
+    #[arg(long, value_name = "FILE")]
+    pub p4info: Option<PathBuf>,
+    /// The role to write with; left out: the default role, which has everything.
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub role: String,
+    /// Become primary with just this election id; left out: with the highest that there is plus one.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "takeover")]
+    pub election_id: Option<u128>,
+    /// Never become primary: reads only.
+    #[arg(long, conflicts_with_all = ["election_id", "takeover"])]
+    pub read_only: bool,
+    /// How long one read or write may take; left out: 30 seconds.
+    #[arg(long = "deadline", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub deadline_s: Option<u64>,
 }
 
 #[derive(Subcommand, Debug)]

@@ -31,6 +31,14 @@ impl Failure {
         Failure { document, ..self }
     }
 
+    /// Adds the members of an object to that content.
+    pub fn and(mut self, found: Value) -> Failure {
+        if let (Some(all), Value::Object(found)) = (self.document.as_object_mut(), found) {
+            all.extend(found);
+        }
+        self
+    }
+
     /// Without a line on standard error, which has all of it already.
     pub fn told(self) -> Failure {
         Failure {

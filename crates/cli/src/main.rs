@@ -16,6 +16,7 @@ mod entries;
 mod failure;
 mod files;
 mod output;
+mod p4rt;
 mod session;
 
 use std::process::ExitCode;
@@ -80,6 +81,7 @@ fn run(args: Args) -> Result<(), Failure> {
         } => commands::fmt::run(global, &files, &include, check),
         Command::Pipeline(command) => runtime.block_on(commands::pipeline::run(global, command)),
         Command::Entries(command) => runtime.block_on(commands::entries::run(global, command)),
+        Command::P4rt(args) => runtime.block_on(p4rt::run(global, args)),
         Command::Address(command) => runtime.block_on(commands::address::run(global, command)),
         Command::Aom(command) => runtime.block_on(commands::aom::run(global, command)),
         Command::Group(command) => runtime.block_on(commands::group::run(global, command)),

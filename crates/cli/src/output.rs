@@ -12,6 +12,11 @@ pub fn text(line: impl Display) {
     written(writeln!(stdout(), "{line}"));
 }
 
+/// A part of a line, or lines that end with one already.
+pub fn piece(part: impl Display) {
+    written(write!(stdout(), "{part}"));
+}
+
 /// The document of a failed command; a closed reader changes nothing.
 pub fn last_json(value: &serde_json::Value) {
     unless_unread(writeln!(stdout(), "{value}"));

@@ -172,12 +172,22 @@ impl Session {
     }
 }
 
+/// A connection to the switch that the command line names.
+pub async fn connect(global: &Global) -> Result<Client, Failure> {
+    Ok(Client::connect(&global.switch()?, global.device_id).await?)
+}
+
 /// Becomes primary as soon as there is no other primary, or at once with `--takeover`.
 pub async fn connect_primary(global: &Global) -> Result<Client, Failure> {
-    let mut client = Client::connect(&global.switch()?, global.device_id).await?;
+    let mut client = connect(global).await?;
+    take_primary(&mut client, global).await?;
+    Ok(client)
+}
+
+/// The same over a connection that is there.
+pub async fn take_primary(client: &mut Client, global: &Global) -> Result<(), Failure> {
     if global.takeover {
-        client.become_primary().await?;
-        return Ok(client);
+        return Ok(client.become_primary().await?);
     }
     let wait = Duration::from_secs(global.wait_s);
     let waits = |primary: Option<u128>| match primary {
@@ -190,8 +200,7 @@ pub async fn connect_primary(global: &Global) -> Result<Client, Failure> {
             global.wait_s
         )),
     };
-    client.take_turn(wait, waits).await?;
-    Ok(client)
+    Ok(client.take_turn(wait, waits).await?)
 }
 
 /// The result of the work, or `None` as soon as the user or a supervisor ends it. Dropped work

@@ -5,6 +5,8 @@
 //! election id that the switch has seen plus one. It asks for the highest id with a bid without an
 //! id (P4Runtime 1.4.1, "Client Arbitration and Controller Replication").
 
+mod controller;
+
 use std::time::Duration;
 
 use p4runtime_proto::google::rpc;
@@ -15,9 +17,8 @@ use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::{
     self as p4, Entity, ForwardingPipelineConfig, GetForwardingPipelineConfigRequest,
-    MasterArbitrationUpdate, PacketIn, PacketOut, ReadRequest, SetForwardingPipelineConfigRequest,
-    StreamMessageRequest, StreamMessageResponse, Uint128, Update, WriteRequest,
-    stream_message_request, stream_message_response,
+    MasterArbitrationUpdate, PacketIn, PacketOut, StreamMessageRequest, StreamMessageResponse,
+    Uint128, Update, stream_message_request, stream_message_response,
 };
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest, GetCountersResponse};
@@ -32,9 +33,11 @@ use tonic::{Code, Status, Streaming};
 use crate::dial::{Seen as SeenOfTls, SwitchAddress};
 use crate::limits::{
     ARBITRATION_TRIES, CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DRAIN_TIMEOUT_MS, MESSAGE_BYTES_MAX,
-    PIPELINE_TIMEOUT_MS, QUIET_WAIT_MS, TURN_PAUSE_MS,
+    QUIET_WAIT_MS, TURN_PAUSE_MS,
 };
 use crate::plan::Target;
+
+pub use controller::WriteError;
 
 /// How tonic says that an answer was HTTP, but not gRPC.
 const NO_GRPC_STATUS: &str = "grpc-status header missing";
@@ -184,6 +187,9 @@ pub struct Client {
     address: String,
     seen: SeenOfTls,
     device_id: u64,
+    /// Empty: the default role, which has everything.
+    role: String,
+    call_timeout_ms: u64,
     primary: Option<Primary>,
 }
 
@@ -236,6 +242,8 @@ impl Client {
             address: switch.address.clone(),
             seen,
             device_id,
+            role: String::new(),
+            call_timeout_ms: CALL_TIMEOUT_MS,
             primary: None,
         })
     }
@@ -346,7 +354,7 @@ impl Client {
     async fn open_stream(&mut self) -> Result<Stream, ClientError> {
         let (requests, receiver) = mpsc::channel(16);
         // The first message goes ahead of the call: a server may wait for it before it answers.
-        send(&requests, arbitration(self.device_id, None)).await?;
+        send(&requests, self.arbitration(None)).await?;
         let opened = self.p4runtime.stream_channel(ReceiverStream::new(receiver));
         let opened = in_time("the stream", CONNECT_TIMEOUT_MS, opened).await?;
         let responses = opened
@@ -360,9 +368,12 @@ impl Client {
 
     /// Bids once, one more than the highest id. Updates about other controllers may come before the
     /// answer; they have lower ids.
-    async fn bid(&mut self, mut stream: Stream, highest: u128) -> Result<bool, ClientError> {
-        let bid = highest.saturating_add(1);
-        send(&stream.requests, arbitration(self.device_id, Some(bid))).await?;
+    async fn bid(&mut self, stream: Stream, highest: u128) -> Result<bool, ClientError> {
+        self.bid_exactly(stream, highest.saturating_add(1)).await
+    }
+
+    async fn bid_exactly(&mut self, mut stream: Stream, bid: u128) -> Result<bool, ClientError> {
+        send(&stream.requests, self.arbitration(Some(bid))).await?;
         loop {
             match self.arbitration_answer(&mut stream).await {
                 Ok(seen) if seen.is_primary && seen.election_id == bid => {
@@ -447,21 +458,12 @@ impl Client {
         device_config: Vec<u8>,
         cookie: Option<Cookie>,
     ) -> Result<(), ClientError> {
-        let request = SetForwardingPipelineConfigRequest {
-            device_id: self.device_id,
-            election_id: self.election_id().map(uint128),
-            action: Action::VerifyAndCommit.into(),
-            config: Some(ForwardingPipelineConfig {
-                p4info: Some(p4info),
-                p4_device_config: device_config,
-                cookie,
-            }),
-            ..SetForwardingPipelineConfigRequest::default()
+        let config = ForwardingPipelineConfig {
+            p4info: Some(p4info),
+            p4_device_config: device_config,
+            cookie,
         };
-        let call = self.p4runtime.set_forwarding_pipeline_config(request);
-        let response = in_time("to load the program", PIPELINE_TIMEOUT_MS, call).await?;
-        response.map_err(|status| self.error("the pipeline", &status))?;
-        Ok(())
+        self.configure(Action::VerifyAndCommit, Some(config)).await
     }
 
     /// Every counter that the switch keeps on its own.
@@ -556,6 +558,22 @@ impl Client {
         }
     }
 
+    fn arbitration(&self, bid: Option<u128>) -> StreamMessageRequest {
+        let role = (!self.role.is_empty()).then(|| p4::Role {
+            name: self.role.clone(),
+            ..p4::Role::default()
+        });
+        let update = MasterArbitrationUpdate {
+            device_id: self.device_id,
+            role,
+            election_id: bid.map(uint128),
+            status: None,
+        };
+        StreamMessageRequest {
+            update: Some(stream_message_request::Update::Arbitration(update)),
+        }
+    }
+
     fn error(&self, what: &'static str, status: &Status) -> ClientError {
         let message = status.message().to_owned();
         if let Some(trouble) = self.seen.trouble() {
@@ -599,12 +617,7 @@ impl Client {
     /// A failed batch names each update's result in its details ("Batching and Ordering of
     /// Updates").
     fn write_error(&self, updates: &[Update], status: &Status) -> ClientError {
-        let results: Vec<p4::Error> = rpc::Status::decode(status.details())
-            .map(|status| status.details)
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|any| p4::Error::decode(any.value.as_slice()).ok())
-            .collect();
+        let results = update_errors(status);
         let failed: Vec<(usize, &p4::Error)> = results
             .iter()
             .enumerate()
@@ -626,35 +639,15 @@ impl Target for Client {
     type Error = ClientError;
 
     async fn read(&mut self, entities: Vec<Entity>) -> Result<Vec<Entity>, ClientError> {
-        let request = ReadRequest {
-            device_id: self.device_id,
-            role: String::new(),
-            entities,
-        };
-        let response = in_time("a read", CALL_TIMEOUT_MS, self.p4runtime.read(request)).await?;
-        let mut stream = response
-            .map_err(|status| self.error("a read", &status))?
-            .into_inner();
-        let mut entities = Vec::new();
-        loop {
-            let part = in_time("a read", CALL_TIMEOUT_MS, stream.message()).await?;
-            match part.map_err(|status| self.error("a read", &status))? {
-                Some(part) => entities.extend(part.entities),
-                None => return Ok(entities),
-            }
-        }
+        let mut found = Vec::new();
+        self.read_each(entities, |part| found.extend(part)).await?;
+        Ok(found)
     }
 
     async fn write(&mut self, updates: Vec<Update>) -> Result<(), ClientError> {
-        let request = WriteRequest {
-            device_id: self.device_id,
-            election_id: self.election_id().map(uint128),
-            updates: updates.clone(),
-            ..WriteRequest::default()
-        };
-        let response = in_time("a write", CALL_TIMEOUT_MS, self.p4runtime.write(request)).await?;
-        response.map_err(|status| self.write_error(&updates, &status))?;
-        Ok(())
+        let request = self.write_request(updates.clone());
+        let response = self.written(request).await?;
+        response.map_err(|status| self.write_error(&updates, &status))
     }
 
     async fn drain(&mut self) -> Result<(), ClientError> {
@@ -711,18 +704,6 @@ async fn in_time<F: Future>(
         .map_err(|_| ClientError::Timeout { what, after_ms })
 }
 
-fn arbitration(device_id: u64, bid: Option<u128>) -> StreamMessageRequest {
-    let update = MasterArbitrationUpdate {
-        device_id,
-        role: None,
-        election_id: bid.map(uint128),
-        status: None,
-    };
-    StreamMessageRequest {
-        update: Some(stream_message_request::Update::Arbitration(update)),
-    }
-}
-
 fn election_id(update: &MasterArbitrationUpdate) -> u128 {
     let id = update.election_id.unwrap_or_default();
     u128::from(id.high) << 64 | u128::from(id.low)
@@ -733,6 +714,16 @@ fn uint128(value: u128) -> Uint128 {
         high: (value >> 64) as u64,
         low: value as u64,
     }
+}
+
+/// The result of each update of a failed Write; none where the server gives none.
+fn update_errors(status: &Status) -> Vec<p4::Error> {
+    let details = rpc::Status::decode(status.details()).map(|status| status.details);
+    let details = details.unwrap_or_default();
+    let errors = details.iter();
+    errors
+        .filter_map(|any| p4::Error::decode(any.value.as_slice()).ok())
+        .collect()
 }
 
 fn entity_name(update: &Update) -> &'static str {

@@ -210,7 +210,8 @@ fn call(action_id: u32, params: &BTreeMap<u32, Vec<u8>>) -> TableAction {
     }
 }
 
-fn field_match(field_id: u32, wanted: &Match) -> FieldMatch {
+/// A key field of an entry.
+pub fn field_match(field_id: u32, wanted: &Match) -> FieldMatch {
     use field_match::FieldMatchType as T;
     let field = match wanted.clone() {
         Match::Exact(value) => T::Exact(field_match::Exact { value }),

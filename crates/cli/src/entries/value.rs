@@ -28,7 +28,8 @@ impl Kind {
         }
     }
 
-    fn expected(self) -> String {
+    /// What a message expects.
+    pub fn expected(self) -> String {
         match self {
             Kind::Text => "a name".to_owned(),
             Kind::Bits(MAC_BITS) => {
@@ -67,7 +68,7 @@ pub fn bytes(node: &Node, kind: Kind) -> Result<Vec<u8>, FileError> {
                 )));
             }
         },
-        Value::String(text) => of_text(text, bits).ok_or_else(wrong)?,
+        Value::String(text) => parsed(text, bits).map_err(|_| wrong())?,
         _ => return Err(wrong()),
     };
     let found = canonical(&found);
@@ -75,6 +76,24 @@ pub fn bytes(node: &Node, kind: Kind) -> Result<Vec<u8>, FileError> {
         return Err(wrong());
     }
     Ok(found)
+}
+
+/// Why a text is no value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Misfit {
+    /// Neither a number nor an address of this width.
+    NoValue,
+    /// A number of so many bits.
+    Bits(u32),
+}
+
+/// A number or an address of at most this width, in canonical form.
+pub fn parsed(text: &str, bits: u32) -> Result<Vec<u8>, Misfit> {
+    let found = canonical(&of_text(text, bits).ok_or(Misfit::NoValue)?);
+    match n_bits(&found) {
+        n if n > bits => Err(Misfit::Bits(n)),
+        _ => Ok(found),
+    }
 }
 
 /// A number in its written form, or an address of that width.

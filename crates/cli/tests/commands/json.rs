@@ -31,6 +31,8 @@ V1Switch(P(), V(), I(), E(), V(), D()) main;
 /// Words that end well, those that fail with exit code 1, and what each document has. In this order, on
 /// one switch and in one folder.
 const RUNS: &[(&str, i32, &str)] = &[
+    ("p4rt -c info", 0, "command info"),
+    ("p4rt -c xyzzy", 1, "command"),
     ("compile right.p4 -o out", 0, "files diagnostics"),
     ("compile wrong.p4 -o out", 1, "diagnostics"),
     (

@@ -18,7 +18,7 @@ use crate::key;
 use crate::site::{Site, write_all};
 use crate::values::cut;
 use bmv2_thrift::Args;
-use bmv2_thrift::exception::{Exception, TableCode};
+use bmv2_thrift::exception::{Exception, MeterCode, TableCode};
 use bmv2_thrift::message::{self, ActionEntry, Entry, Life, Options, Structure};
 use bmv2_thrift::wire::Type;
 use bmv2_thrift::wire::write::Writer;

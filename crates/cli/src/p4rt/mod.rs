@@ -1,0 +1,85 @@
+//! `reprise p4rt`: a P4Runtime shell for people without a controller, and its script mode. It speaks to any
+//! server, and knows names and types from the P4Info.
+//!
+//! In reading order: [`words`] is a line as a tree of words; [`schema`] the P4Info by names, and values as
+//! text; [`print`] entities as lines, [`json`] the same as JSON; [`typed`] words as entities; [`grammar`]
+//! every command; [`command`] a line as one; [`complete`] what may follow in a line; [`info`] what a program
+//! offers. All these are pure. [`shell`] carries commands out, [`stream`] those about packets and digests;
+//! [`script`] runs lines of files, [`terminal`] those of a person.
+
+mod command;
+mod complete;
+mod grammar;
+mod info;
+mod json;
+mod print;
+mod schema;
+mod script;
+mod shell;
+mod stream;
+mod terminal;
+#[cfg(test)]
+mod tests;
+mod typed;
+mod words;
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+pub use grammar::{COMMANDS, NOTATION};
+use script::Script;
+use shell::{Choices, Place, Shell};
+
+use crate::args::{Global, P4rt};
+use crate::failure::Failure;
+use crate::files;
+use crate::session::connect;
+
+pub async fn run(global: &Global, args: P4rt) -> Result<(), Failure> {
+    let mut client = connect(global).await?;
+    client.set_role(&args.role);
+    if let Some(seconds) = args.deadline_s {
+        client.set_call_timeout(Duration::from_secs(seconds));
+    }
+    let is_script = !args.commands.is_empty() || !args.files.is_empty();
+    let is_interactive = !is_script && std::io::stdin().is_terminal();
+    let choices = Choices {
+        read_only: args.read_only,
+        election_id: args.election_id,
+        p4info: args.p4info,
+        is_interactive,
+    };
+    let mut shell = Shell::open(client, global, choices).await?;
+    if is_interactive {
+        return terminal::run(&mut shell).await;
+    }
+    let mut script = Script::new(args.keep_going);
+    if !is_script {
+        script.standard_input(&mut shell).await?;
+        return script.end(&shell);
+    }
+    for path in &args.files {
+        let text = files::text(path, "a file of commands")?;
+        let name = path.display().to_string();
+        let place = |line| Place {
+            file: Some(name.clone()),
+            line: Some(line),
+            depth: 1,
+            ..Place::default()
+        };
+        if !script.text(&mut shell, &text, place).await? {
+            return script.end(&shell);
+        }
+    }
+    for text in &args.commands {
+        let is_one = text.lines().count() <= 1;
+        let place = |line| Place {
+            line: (!is_one).then_some(line),
+            ..Place::default()
+        };
+        if !script.text(&mut shell, text, place).await? {
+            break;
+        }
+    }
+    script.end(&shell)
+}

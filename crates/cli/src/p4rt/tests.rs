@@ -1,0 +1,907 @@
+use std::sync::OnceLock;
+
+use p4runtime_proto::p4::config::v1::match_field::MatchType;
+use p4runtime_proto::p4::config::v1::{self as config, P4Info};
+use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
+use p4runtime_proto::p4::v1::{
+    self as p4, Action, ActionProfileAction, ActionProfileActionSet, ActionProfileGroup,
+    ActionProfileMember, CloneSessionEntry, CounterData, CounterEntry, DigestEntry,
+    DirectCounterEntry, DirectMeterEntry, Entity, FieldMatch, Index, MeterConfig, MeterEntry,
+    MulticastGroupEntry, P4Data, PacketReplicationEngineEntry, RegisterEntry, Replica, TableAction,
+    TableEntry, ValueSetEntry, ValueSetMember, action, action_profile_action, action_profile_group,
+    digest_entry, entity, p4_data, replica, table_action,
+};
+use p4runtime_proto::text_format;
+
+use super::command::{Command, parse};
+use super::complete::{Candidates, complete, hint};
+use super::grammar::{self, COMMANDS};
+use super::print;
+use super::schema::Schema;
+use super::typed::has_order;
+use crate::entries::entry::{Match, field_match};
+use crate::entries::file::{id_of, match_type};
+use crate::entries::value::{and, canonical, ones};
+
+/// The program of the P4Runtime server's tests: every entity.
+fn every_entity() -> &'static Schema {
+    static SCHEMA: OnceLock<Schema> = OnceLock::new();
+    SCHEMA.get_or_init(|| {
+        let text = include_str!("../../../../testdata/compiler/ok/every_entity.p4info.txtpb");
+        Schema::new(text_format::parse_p4info(text).expect("P4Info"))
+    })
+}
+
+/// Fields and values of every kind.
+fn kinds() -> &'static Schema {
+    static SCHEMA: OnceLock<Schema> = OnceLock::new();
+    SCHEMA.get_or_init(|| compiled(include_str!("../../tests/p4rt/kinds.p4")))
+}
+
+fn compiled(program: &str) -> Schema {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("kinds.p4");
+    std::fs::write(&path, program).expect("written");
+    let p4info: P4Info = crate::commands::program::load(&path, None)
+        .expect("it compiles")
+        .p4info;
+    Schema::new(p4info)
+}
+
+/// The entity that a line writes.
+fn written(schema: &Schema, line: &str) -> Result<Entity, String> {
+    match parse(schema, line)? {
+        Some(Command::Write(updates)) => {
+            let [update] = updates.as_slice() else {
+                panic!("one update of {line}");
+            };
+            Ok(update.entity.clone().expect("an entity"))
+        }
+        other => panic!("no write: {line}: {other:?}"),
+    }
+}
+
+fn refused(schema: &Schema, line: &str) -> String {
+    match parse(schema, line) {
+        Err(message) => message,
+        Ok(command) => panic!("{line} is {command:?}"),
+    }
+}
+
+/// What the line of an entity is, after the line was read.
+fn again(schema: &Schema, line: &str) -> String {
+    let entity = written(schema, line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    print::line(schema, &entity)
+}
+
+/// Seeded numbers (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    /// Of so many bits; 0 is text.
+    fn value(&mut self, bits: u32) -> Vec<u8> {
+        if bits == 0 {
+            const TEXTS: &[&str] = &[
+                "default",
+                "Ethernet0",
+                "a b",
+                "\"",
+                "#",
+                "->",
+                "",
+                "1",
+                "x=y",
+                "é,(",
+                "eth0/1",
+                "a..b",
+                "\\n\n",
+            ];
+            return TEXTS[self.below(TEXTS.len() as u64) as usize]
+                .as_bytes()
+                .to_vec();
+        }
+        let bytes: Vec<u8> = (0..bits.div_ceil(8)).map(|_| self.next() as u8).collect();
+        and(&bytes, &ones(bits, bits))
+    }
+
+    /// `None`: anything.
+    fn field(&mut self, field: &config::MatchField) -> Option<FieldMatch> {
+        let bits = u32::try_from(field.bitwidth).expect("a width");
+        let value = self.value(bits);
+        let is_any = self.below(4) == 0;
+        let found = match match_type(field)? {
+            MatchType::Exact => Match::Exact(value),
+            _ if is_any => return None,
+            MatchType::Optional => Match::Optional(value),
+            MatchType::Lpm => {
+                let len = self.below(u64::from(bits)) as u32 + 1;
+                Match::Lpm(and(&value, &ones(len, bits)), len.cast_signed())
+            }
+            MatchType::Ternary => {
+                let mask = self.value(bits);
+                if mask == [0] {
+                    return None;
+                }
+                Match::Ternary(and(&value, &mask), mask)
+            }
+            MatchType::Range => {
+                let other = self.value(bits);
+                let in_order = (value.len(), &value) <= (other.len(), &other);
+                let (low, high) = if in_order {
+                    (value, other)
+                } else {
+                    (other, value)
+                };
+                Match::Range(low, high)
+            }
+            MatchType::Unspecified => return None,
+        };
+        Some(field_match(field.id, &found))
+    }
+
+    fn call(&mut self, actions: &[&config::Action]) -> Action {
+        let action = actions[self.below(actions.len() as u64) as usize];
+        let param = |it: &config::action::Param| action::Param {
+            param_id: it.id,
+            value: self.value(u32::try_from(it.bitwidth).expect("a width")),
+        };
+        Action {
+            action_id: id_of(action.preamble.as_ref()),
+            params: action.params.iter().map(param).collect(),
+        }
+    }
+
+    fn rates(&mut self) -> MeterConfig {
+        MeterConfig {
+            cir: self.below(1 << 40) as i64,
+            cburst: self.below(9) as i64,
+            pir: self.below(9) as i64,
+            pburst: self.below(9) as i64,
+            eburst: self.below(2) as i64,
+        }
+    }
+
+    fn port(&mut self) -> Vec<u8> {
+        match self.below(8) {
+            0 => b"Ethernet1/2".to_vec(),
+            _ => canonical(&(self.below(512) as u32).to_be_bytes()),
+        }
+    }
+
+    fn key(&mut self, table: &config::Table) -> TableEntry {
+        TableEntry {
+            table_id: id_of(table.preamble.as_ref()),
+            r#match: table
+                .match_fields
+                .iter()
+                .filter_map(|it| self.field(it))
+                .collect(),
+            priority: if has_order(table) {
+                self.below(1 << 31) as i32 | 1
+            } else {
+                0
+            },
+            ..TableEntry::default()
+        }
+    }
+
+    fn table_entry(&mut self, schema: &Schema, table: &config::Table) -> Entity {
+        let actions = schema.actions_of(table, false);
+        let found = match (table.implementation_id, self.below(3)) {
+            (0, _) => table_action::Type::Action(self.call(&actions)),
+            (_, 0) => table_action::Type::ActionProfileMemberId(self.below(99) as u32),
+            (_, 1) => table_action::Type::ActionProfileGroupId(self.below(99) as u32),
+            _ => {
+                let mut one = || ActionProfileAction {
+                    action: Some(self.call(&actions)),
+                    weight: self.below(5) as i32 + 1,
+                    watch_kind: (self.below(2) == 0)
+                        .then(|| action_profile_action::WatchKind::WatchPort(self.port())),
+                };
+                let all = [one(), one()];
+                table_action::Type::ActionProfileActionSet(ActionProfileActionSet {
+                    action_profile_actions: all.into(),
+                    action_selection_mode: self.below(3) as i32,
+                    size_semantics: self.below(3) as i32,
+                })
+            }
+        };
+        let id = id_of(table.preamble.as_ref());
+        let has_timeout = table.idle_timeout_behavior != 0;
+        let has_meter = schema.direct_meter_of(id).is_some() && self.below(2) == 0;
+        let entry = TableEntry {
+            action: Some(TableAction {
+                r#type: Some(found),
+            }),
+            idle_timeout_ns: if has_timeout {
+                self.below(1 << 50) as i64
+            } else {
+                0
+            },
+            metadata: (0..self.below(3)).map(|_| self.next() as u8).collect(),
+            meter_config: has_meter.then(|| self.rates()),
+            ..self.key(table)
+        };
+        entity_of(entity::Entity::TableEntry(entry))
+    }
+
+    fn replicas(&mut self) -> Vec<Replica> {
+        let replica = |_| Replica {
+            instance: self.below(5) as u32,
+            port_kind: Some(replica::PortKind::Port(self.port())),
+            backup_replicas: (0..self.below(3))
+                .map(|_| p4::BackupReplica {
+                    port: self.port(),
+                    instance: self.below(3) as u32,
+                })
+                .collect(),
+        };
+        (0..3).map(replica).collect()
+    }
+}
+
+fn entity_of(entity: entity::Entity) -> Entity {
+    Entity {
+        entity: Some(entity),
+    }
+}
+
+fn replication(entry: PreType) -> Entity {
+    entity_of(entity::Entity::PacketReplicationEngineEntry(
+        PacketReplicationEngineEntry {
+            r#type: Some(entry),
+        },
+    ))
+}
+
+const ROUNDS: usize = 300;
+
+#[track_caller]
+fn comes_back(schema: &Schema, entity: &Entity) {
+    let line = print::line(schema, entity);
+    match written(schema, &line) {
+        Ok(found) => assert_eq!(&found, entity, "{line}"),
+        Err(message) => panic!("{line}: {message}"),
+    }
+}
+
+#[test]
+fn entries_that_are_printed_can_be_typed_in_again() {
+    let mut random = Random(1);
+    let mut n = 0;
+    for schema in [every_entity(), kinds()] {
+        for table in &schema.p4info.tables {
+            for _ in 0..ROUNDS {
+                let entity = random.table_entry(schema, table);
+                comes_back(schema, &entity);
+                n += 1;
+            }
+        }
+    }
+    assert_eq!(
+        n,
+        (every_entity().p4info.tables.len() + kinds().p4info.tables.len()) * ROUNDS
+    );
+}
+
+#[test]
+fn every_other_entity_that_is_printed_can_be_typed_in_again() {
+    let schema = every_entity();
+    let mut random = Random(2);
+    for _ in 0..ROUNDS {
+        for profile in &schema.p4info.action_profiles {
+            let action_profile_id = id_of(profile.preamble.as_ref());
+            let actions = schema.actions_of_profile(profile);
+            comes_back(
+                schema,
+                &entity_of(entity::Entity::ActionProfileMember(ActionProfileMember {
+                    action_profile_id,
+                    member_id: random.below(1 << 32) as u32,
+                    action: Some(random.call(&actions)),
+                })),
+            );
+            let member = |random: &mut Random| action_profile_group::Member {
+                member_id: random.below(9) as u32,
+                weight: random.below(4) as i32,
+                watch_kind: (random.below(2) == 0)
+                    .then(|| action_profile_group::member::WatchKind::WatchPort(random.port())),
+            };
+            comes_back(
+                schema,
+                &entity_of(entity::Entity::ActionProfileGroup(ActionProfileGroup {
+                    action_profile_id,
+                    group_id: random.below(1 << 32) as u32,
+                    members: (0..random.below(3)).map(|_| member(&mut random)).collect(),
+                    max_size: random.below(3) as i32,
+                })),
+            );
+        }
+        let group = MulticastGroupEntry {
+            multicast_group_id: random.below(1 << 16) as u32,
+            replicas: random.replicas(),
+            metadata: vec![0, 7],
+        };
+        comes_back(schema, &replication(PreType::MulticastGroupEntry(group)));
+        let session = CloneSessionEntry {
+            session_id: random.below(1 << 16) as u32,
+            replicas: random.replicas(),
+            class_of_service: random.below(3) as u32,
+            packet_length_bytes: random.below(3) as i32,
+        };
+        comes_back(schema, &replication(PreType::CloneSessionEntry(session)));
+        comes_back(schema, &meter(&mut random));
+        comes_back(schema, &direct_counter(&mut random));
+        comes_back(schema, &direct_meter(&mut random));
+        comes_back(schema, &counter(&mut random));
+        comes_back(schema, &value_set(&mut random));
+        comes_back(schema, &digest(&mut random));
+        for schema in [every_entity(), kinds()] {
+            for register in &schema.p4info.registers {
+                comes_back(schema, &cell(&mut random, register));
+            }
+        }
+    }
+}
+
+fn meter(random: &mut Random) -> Entity {
+    entity_of(entity::Entity::MeterEntry(MeterEntry {
+        meter_id: id_of(every_entity().p4info.meters[0].preamble.as_ref()),
+        index: Some(Index {
+            index: random.below(8) as i64,
+        }),
+        config: (random.below(2) == 0).then(|| random.rates()),
+        counter_data: None,
+    }))
+}
+
+fn counter(random: &mut Random) -> Entity {
+    entity_of(entity::Entity::CounterEntry(CounterEntry {
+        counter_id: id_of(every_entity().p4info.counters[0].preamble.as_ref()),
+        index: (random.below(4) > 0).then(|| Index {
+            index: random.below(8) as i64,
+        }),
+        data: Some(CounterData {
+            byte_count: random.below(1 << 60) as i64,
+            packet_count: random.below(2) as i64,
+        }),
+    }))
+}
+
+fn direct_counter(random: &mut Random) -> Entity {
+    entity_of(entity::Entity::DirectCounterEntry(DirectCounterEntry {
+        table_entry: Some(random.key(&every_entity().p4info.tables[0])),
+        data: Some(CounterData {
+            byte_count: random.below(1 << 60) as i64,
+            packet_count: random.below(2) as i64,
+        }),
+    }))
+}
+
+fn direct_meter(random: &mut Random) -> Entity {
+    entity_of(entity::Entity::DirectMeterEntry(DirectMeterEntry {
+        table_entry: Some(random.key(&every_entity().p4info.tables[0])),
+        config: (random.below(2) == 0).then(|| random.rates()),
+        counter_data: None,
+    }))
+}
+
+fn value_set(random: &mut Random) -> Entity {
+    let sets = &every_entity().p4info.value_sets;
+    let set = &sets[random.below(2) as usize];
+    let members = (0..random.below(3)).map(|_| ValueSetMember {
+        r#match: set
+            .r#match
+            .iter()
+            .filter_map(|it| random.field(it))
+            .collect(),
+    });
+    // A member that matches anything has nothing to be written.
+    let members = members.filter(|it| !it.r#match.is_empty()).collect();
+    entity_of(entity::Entity::ValueSetEntry(ValueSetEntry {
+        value_set_id: id_of(set.preamble.as_ref()),
+        members,
+    }))
+}
+
+fn digest(random: &mut Random) -> Entity {
+    entity_of(entity::Entity::DigestEntry(DigestEntry {
+        digest_id: id_of(every_entity().p4info.digests[0].preamble.as_ref()),
+        config: Some(digest_entry::Config {
+            max_timeout_ns: random.below(1 << 50) as i64,
+            max_list_size: random.below(9) as i32,
+            ack_timeout_ns: random.below(9) as i64,
+        }),
+    }))
+}
+
+fn cell(random: &mut Random, register: &config::Register) -> Entity {
+    use config::p4_data_type_spec::TypeSpec;
+    let spec = register
+        .type_spec
+        .as_ref()
+        .and_then(|it| it.type_spec.as_ref());
+    let data = match spec {
+        Some(TypeSpec::Bool(_)) => p4_data::Data::Bool(random.below(2) == 0),
+        Some(TypeSpec::SerializableEnum(_)) => p4_data::Data::EnumValue(random.value(8)),
+        Some(TypeSpec::NewType(_)) => p4_data::Data::Bitstring(random.value(0)),
+        Some(TypeSpec::Bitstring(it)) => match it.type_spec {
+            Some(config::p4_bitstring_like_type_spec::TypeSpec::Bit(it)) => {
+                p4_data::Data::Bitstring(random.value(it.bitwidth.cast_unsigned()))
+            }
+            _ => panic!("a register of {spec:?}"),
+        },
+        _ => panic!("a register of {spec:?}"),
+    };
+    entity_of(entity::Entity::RegisterEntry(RegisterEntry {
+        register_id: id_of(register.preamble.as_ref()),
+        index: Some(Index {
+            index: random.below(4) as i64,
+        }),
+        data: Some(P4Data { data: Some(data) }),
+    }))
+}
+
+const KINDS_TYPED: &[(&str, Option<&str>)] = &[
+    (
+        "table add exact_fields mac=0x112233445566 ether_type=2048 vrf=\"default\" port=007 priority=3 wide=0xffffffffffffffffff -> nothing",
+        None,
+    ),
+    (
+        "table insert I.exact_fields mac=0x112233445566 ether_type=2048 vrf=\"default\" port=300 key.priority=3 wide=0xffffffffffffffffff -> nothing()",
+        Some(
+            "table add exact_fields mac=11:22:33:44:55:66 ether_type=0x800 vrf=default port=300 key.priority=3 wide=0xffffffffffffffffff -> nothing",
+        ),
+    ),
+    (
+        "table add prefixes 2001:db8::1/32 5 -> set_vrf(red, 0x1ff)",
+        Some("table add prefixes address6=2001:db8::/32 small=5 -> set_vrf(vrf=red, port=511)"),
+    ),
+    (
+        "table add ordered 02:00:00:00:00:01 address=10.1.2.3/8 prefix6=2001:db8:: port=5 priority=7 => I.set_vrf(port=1, vrf=x)",
+        Some(
+            "table add ordered mac=02:00:00:00:00:01&&&ff:ff:ff:ff:ff:ff address=10.0.0.0&&&255.0.0.0 prefix6=2001:db8::&&&ffff:ffff:ffff:ffff:: port=5..5 priority=7 -> set_vrf(vrf=x, port=1)",
+        ),
+    ),
+    (
+        "table add ordered * * prefix6=0x20010db800000000 &&& 0xffffffff00000000 * ::1 \"a key, with spaces\"=3&&&0xf priority=1 -> nothing",
+        Some(
+            "table add ordered prefix6=2001:db8::&&&ffff:ffff:: address6=::1 \"a key, with spaces\"=3&&&0xf priority=1 -> nothing",
+        ),
+    ),
+    (
+        "table add same_ends one.small=1 other.small=2 -> nothing",
+        Some("table add same_ends one.small=1 other.small=2 -> nothing"),
+    ),
+    ("register set states 1 UP", Some("register set states 1 UP")),
+    ("register set states 1 2", Some("register set states 1 UP")),
+    ("register set states 1 7", Some("register set states 1 7")),
+    ("register set flags * 1", Some("register set flags * true")),
+    (
+        "register set addresses 2 0x0a000001",
+        Some("register set addresses 2 10.0.0.1"),
+    ),
+];
+
+const ENTITIES_TYPED: &[(&str, &str)] = &[
+    (
+        "table add limited 00:00:00:00:00:07 timeout=1.5s meter(cir=1 cburst=2 pir=3 pburst=4) metadata=0102 -> metered",
+        "table add limited src_addr=00:00:00:00:00:07 timeout=1500ms metadata=0x0102 meter(cir=1, cburst=2, pir=3, pburst=4) -> metered",
+    ),
+    (
+        "table add many 7 -> {send(1) weight=2 watch=3, mark(0x10)}",
+        "table add many dst_addr=00:00:00:00:00:07 -> {send(port=1) weight=2 watch=3, mark(value=16) weight=1}",
+    ),
+    (
+        "table default ordered -> mark(9)",
+        "table default ordered -> mark(value=9)",
+    ),
+    ("table reset ordered", "table default ordered"),
+    (
+        "group add spread 5 {1, 2 weight=3 watch=1}",
+        "group add spread 5 {1, 2 weight=3 watch=1}",
+    ),
+    (
+        "valueset set trunks {0x800, 0x86dd}",
+        "valueset set trunks {2048, 34525}",
+    ),
+    (
+        "value_set set port_trunks {0x800/8 3}",
+        "valueset set port_trunks {ether_type=0x800&&&0xff00 port=3}",
+    ),
+    (
+        "mc add 1 {1, 2:5, 3:1|4:1}",
+        "multicast add 1 {1, 2:5, 3:1|4:1}",
+    ),
+    (
+        "clone add 5 {0x1} length=64 class=2",
+        "clone add 5 {1} length=64 class=2",
+    ),
+    (
+        "digest add seen_t",
+        "digest add seen_t list=1 timeout=0s ack=0s",
+    ),
+    (
+        "counter reset counts *",
+        "counter set counts * packets=0 bytes=0",
+    ),
+    (
+        "counter set limited 7 packets=1",
+        "counter set own_count src_addr=00:00:00:00:00:07 packets=1 bytes=0",
+    ),
+    (
+        "meter reset own_rate src_addr=7",
+        "meter reset own_rate src_addr=00:00:00:00:00:07",
+    ),
+];
+
+#[test]
+fn values_are_shown_as_what_they_are() {
+    for (typed, shown) in KINDS_TYPED {
+        match shown {
+            Some(shown) => assert_eq!(again(kinds(), typed), *shown, "{typed}"),
+            None => {
+                let message = refused(kinds(), typed);
+                assert!(message.contains("got \"007\""), "{message}");
+            }
+        }
+    }
+    for (typed, shown) in ENTITIES_TYPED {
+        assert_eq!(again(every_entity(), typed), *shown, "{typed}");
+    }
+}
+
+const WRONG: &[(&str, &str)] = &[
+    (
+        "table_add one a b => 1",
+        "no command \"table_add\", did you mean `table add TABLE FIELD=VALUE",
+    ),
+    ("tabel list", "no command \"tabel\", did you mean `table`?"),
+    (
+        "table ad one",
+        "no command \"table ad\", expected one of add, modify",
+    ),
+    ("table modfiy one", "did you mean `table modify`?"),
+    ("table", "expected one of add, modify, delete"),
+    ("xyzzy", "no command \"xyzzy\": `help` lists all"),
+    (
+        "table list orderd",
+        "no table \"orderd\", did you mean \"ordered\"?",
+    ),
+    (
+        "table add ordered dst_addr=1 -> mark(1)",
+        "expected priority=NUMBER, the highest wins",
+    ),
+    (
+        "table add replicated ether_type=70000 -> NoAction",
+        "field \"ether_type\": expected a number of 16 bits, got 70000, which has 17 bits",
+    ),
+    (
+        "table add replicated ether_type=10.0.0.1 -> NoAction",
+        "field \"ether_type\": expected a number of 16 bits, like 1 or \"0x1\", got \"10.0.0.1\"",
+    ),
+    (
+        "table add replicated type=1 -> NoAction",
+        "field of table \"replicated\"",
+    ),
+    (
+        "table add replicated 1 2 -> NoAction",
+        "every field of table \"replicated\" has a value already, got \"2\"",
+    ),
+    (
+        "table add replicated to_group 1 -> 3",
+        "an action comes after the key: `-> to_group(...)`",
+    ),
+    (
+        "table add replicated 1",
+        "expected \"-> ACTION(...)\" after the key",
+    ),
+    (
+        "table add replicated 1 ->",
+        "expected an action of table \"replicated\" after \"->\", the line ends",
+    ),
+    ("table add replicated 1 -> to_grop(1)", "did you mean"),
+    (
+        "table add replicated 1 -> to_group",
+        "expected group=1 for action \"to_group\"",
+    ),
+    (
+        "table add replicated 1 -> to_group(1, 2)",
+        "action \"to_group\" has 1 parameters, got one more: \"2\"",
+    ),
+    (
+        "table add replicated 1 -> to_group(group=70000)",
+        "parameter \"group\": expected a number of 16 bits, got 70000, which has 17 bits",
+    ),
+    (
+        "table add replicated 1 priority=3 -> NoAction",
+        "leave the priority out",
+    ),
+    (
+        "table add replicated 1 timeout=1s -> NoAction",
+        "has no idle timeouts",
+    ),
+    (
+        "table add limited 1 timeout=1x -> metered",
+        "expected a time like 5s, 500ms, 10us or 100ns, got \"1x\"",
+    ),
+    (
+        "table add limited -> metered",
+        "expected src_addr=08:00:00:00:01:11 for table \"limited\"",
+    ),
+    (
+        "table add limited * -> metered",
+        "an exact field cannot be *",
+    ),
+    (
+        "table add one 1 -> send(1)",
+        "gets its actions from an action profile: expected member=ID",
+    ),
+    (
+        "table delete limited 1 -> metered",
+        "takes a key, without \"->\"",
+    ),
+    ("table default limited 1 -> NoAction", "has no key"),
+    (
+        "counter list counts 8",
+        "expected an index from 0 to 7, or * for every cell, got \"8\"",
+    ),
+    (
+        "counter set cuonts 1 packets=1",
+        "no counter \"cuonts\", did you mean \"counts\"?",
+    ),
+    ("counter list one", "table \"one\" has no direct counter"),
+    (
+        "register set slots 1 0x1000000000000",
+        "expected a number of 48 bits, got 0x1000000000000, which has 49 bits",
+    ),
+    ("register set slots 1", "expected a value, the line ends"),
+    (
+        "packet out egress_port=512 00",
+        "expected a number of 9 bits, got 512, which has 10 bits",
+    ),
+    (
+        "packet out 00",
+        "expected egress_port=1 of the packet_out header",
+    ),
+    ("packet out egress_port=1", "expected the packet's payload"),
+    (
+        "packet out egress_port=1 0",
+        "a payload in pairs of hexadecimal digits",
+    ),
+    (
+        "multicast add 1 {1:x}",
+        "expected PORT:INSTANCE, got \"1:x\"",
+    ),
+    (
+        "multicast add 1",
+        "expected {PORT:INSTANCE, ...}, the line ends",
+    ),
+    (
+        "watch pakets",
+        "expected packets, digests or idle, got \"pakets\"",
+    ),
+    (
+        "begin never",
+        "expected continue, rollback or atomic, got \"never\"",
+    ),
+    ("dump all", "expected the end of the line, got \"all\""),
+    ("table add limited 1 -> (", "expected a value, got \"(\""),
+];
+
+#[test]
+fn what_is_wrong_says_what_was_expected_and_what_came() {
+    let schema = every_entity();
+    for (line, expected) in WRONG {
+        let message = refused(schema, line);
+        assert!(message.contains(expected), "{line}: {message}");
+    }
+    let message = refused(kinds(), "table add same_ends small=1 2 -> nothing");
+    assert!(
+        message.contains("may be \"one.small\" or \"other.small\""),
+        "{message}"
+    );
+    let message = refused(kinds(), "table add prefixes ::/129 1 -> nothing");
+    assert!(
+        message.contains("expected a prefix length up to 128 after \"/\", got \"129\""),
+        "{message}"
+    );
+    let message = refused(
+        kinds(),
+        "table add ordered prefix6=2001:db8::1 priority=1 -> nothing",
+    );
+    assert!(message.contains("of which 64 bits are used"), "{message}");
+    let message = refused(kinds(), "table add ordered port=5..4 priority=1 -> nothing");
+    assert!(message.contains("expected LOW..HIGH"), "{message}");
+    for line in [
+        "table list",
+        "table list t",
+        "counter list x",
+        "info",
+        "packet out 00",
+    ] {
+        if line != "info" {
+            let message = refused(&Schema::empty(), line);
+            assert!(
+                message.contains("the switch has no pipeline yet"),
+                "{line}: {message}"
+            );
+        }
+    }
+}
+
+fn words(schema: &Schema, line: &str) -> Vec<String> {
+    match complete(schema, line, line.len()) {
+        Candidates::Words { words, .. } => words,
+        Candidates::File => vec!["a file".to_owned()],
+    }
+}
+
+const OFFERED: &[(&str, &[&str])] = &[
+    ("tab", &["table "]),
+    ("co", &["counter ", "commit "]),
+    ("table de", &["delete ", "default "]),
+    ("table add li", &["limited "]),
+    (
+        "table add limited ",
+        &[
+            "src_addr=",
+            "timeout=",
+            "metadata=",
+            "meter(",
+            "counter(",
+            "-> ",
+        ],
+    ),
+    ("table add limited src_addr=1 ti", &["timeout="]),
+    (
+        "table add limited src_addr=1 meter(cir=1, p",
+        &["pir=", "pburst="],
+    ),
+    ("table delete ordered ", &["dst_addr=", "priority="]),
+    (
+        "table add replicated ether_type=1 -> ",
+        &["NoAction", "mirror(", "to_group("],
+    ),
+    ("table add replicated 1 -> to_group(", &["group="]),
+    ("table add replicated 1 -> to_group(group=1 ", &[")"]),
+    ("table add many dst_addr=1 -> ", &["member=", "group=", "{"]),
+    ("table add many dst_addr=1 -> {se", &["send("]),
+    (
+        "table add many dst_addr=1 -> {send(1) ",
+        &["weight=", "watch="],
+    ),
+    ("table default limited ", &["-> "]),
+    ("member add ", &["bounded ", "shared ", "spread "]),
+    ("member add spread 1 -> m", &["mark("]),
+    ("group add spread 5 ", &["{"]),
+    ("group add spread 5 {1 ", &["weight=", "watch="]),
+    ("counter list ", &["counts ", "own_count "]),
+    (
+        "counter set own_count ",
+        &["src_addr=", "packets=", "bytes="],
+    ),
+    (
+        "meter set rates 1 cir=1 ",
+        &["cburst=", "pir=", "pburst=", "eburst="],
+    ),
+    ("digest add seen_t ", &["list=", "timeout=", "ack="]),
+    ("watch pa", &["packets "]),
+    ("packet out ", &["egress_port=", "_pad="]),
+    ("pipeline set ", &["a file"]),
+    ("pipeline set x.json ", &["p4info=", "cookie="]),
+    ("info lim", &["limited "]),
+    ("xyzzy ", &[]),
+    ("table add nowhere ", &[]),
+    ("table # ", &[]),
+    ("table \"", &[]),
+];
+
+#[test]
+fn tab_offers_what_may_follow() {
+    let schema = every_entity();
+    for (line, expected) in OFFERED {
+        assert_eq!(words(schema, line), *expected, "{line}");
+    }
+    let values = "table add exact_fields vrf=";
+    assert_eq!(words(kinds(), values), ["default"]);
+    assert_eq!(
+        hint(kinds(), values, values.len()).as_deref(),
+        Some("\"name\" (a name)")
+    );
+    assert_eq!(words(kinds(), "register set states 1 "), ["DOWN", "UP"]);
+    assert_eq!(words(kinds(), "register set flags 1 t"), ["true"]);
+    let line = "table add ordered address=";
+    assert_eq!(
+        hint(kinds(), line, line.len()).as_deref(),
+        Some("10.0.1.1&&&MASK (32 bits)")
+    );
+    // What is behind the cursor stays.
+    let found = complete(schema, "table add li -> metered", "table add li".len());
+    let expected = Candidates::Words {
+        start: "table add ".len(),
+        words: vec!["limited ".to_owned()],
+    };
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn no_line_is_a_panic() {
+    let mut random = Random(3);
+    let lines: Vec<String> = COMMANDS.iter().map(|it| it.example.to_owned()).collect();
+    let mut n_commands = 0;
+    for schema in [every_entity(), kinds()] {
+        let entries = schema.p4info.tables.iter();
+        let entries = entries.map(|table| {
+            let mut random = Random(4);
+            print::line(schema, &random.table_entry(schema, table))
+        });
+        for line in entries.chain(lines.iter().cloned()) {
+            for cursor in (0..=line.len()).filter(|at| line.is_char_boundary(*at)) {
+                complete(schema, &line, cursor);
+                hint(schema, &line, cursor);
+                n_commands +=
+                    usize::from(parse(schema, &line[..cursor]).is_ok_and(|it| it.is_some()));
+            }
+            for _ in 0..50 {
+                let mut bytes = line.clone().into_bytes();
+                let at = random.below(bytes.len() as u64) as usize;
+                bytes[at] = b"(){},=\"#->&*/.: \\0x"[random.below(18) as usize];
+                let line = String::from_utf8_lossy(&bytes);
+                n_commands += usize::from(parse(schema, &line).is_ok_and(|it| it.is_some()));
+            }
+        }
+    }
+    assert!(n_commands > 500, "{n_commands}");
+}
+
+#[test]
+fn every_command_has_its_help_and_an_example_of_its_own() {
+    for usage in COMMANDS {
+        let help = grammar::help(Some(usage.words)).expect("help");
+        assert!(help.contains(usage.example), "{help}");
+        assert!(usage.example.starts_with(usage.words), "{}", usage.words);
+        assert!(usage.about.ends_with('.'), "{}", usage.about);
+    }
+    assert!(grammar::help(None).is_ok_and(|all| all.lines().count() > COMMANDS.len()));
+    assert!(grammar::help(Some("tabel")).is_err_and(|message| message.contains("`table`")));
+}
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/p4rt.md");
+const BEGIN: &str = "<!-- made by `UPDATE_EXPECT=1 cargo test -p reprise`, not by hand -->\n";
+const END: &str = "<!-- end -->";
+
+#[test]
+fn the_page_lists_every_command() {
+    let row = |it: &grammar::Usage| {
+        let line = format!("{} {}", it.words, it.args).replace('|', "\\|");
+        format!(
+            "| `{}` | {} | `{}` |\n",
+            line.trim_end(),
+            it.about,
+            it.example.replace('|', "\\|")
+        )
+    };
+    let rows: String = COMMANDS.iter().map(row).collect();
+    let expected = format!("| Command | | Example |\n|---|---|---|\n{rows}");
+    let page = std::fs::read_to_string(PAGE).expect("the page");
+    let (before, rest) = page.split_once(BEGIN).expect("where it begins");
+    let (found, after) = rest.split_once(END).expect("where it ends");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        let page = format!("{before}{BEGIN}{expected}{END}{after}");
+        std::fs::write(PAGE, page).expect("written");
+        return;
+    }
+    assert_eq!(found, expected, "UPDATE_EXPECT=1 cargo test -p reprise");
+}

@@ -1,0 +1,219 @@
+//! What goes wrong, and what is said then.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::Instant;
+
+use crate::switch::{Switch, command, run_script, text};
+
+#[test]
+fn a_script_ends_at_its_first_failure_and_says_where() {
+    let switch = Switch::new();
+    let script = "clone add 5 {1}\n\ntable add orderd x\nclone add 6 {1}";
+    let error = switch.fails(&[], script);
+    assert_eq!(
+        error,
+        "reprise: line 3: no table \"orderd\", did you mean \"ordered\"?\n"
+    );
+    assert_eq!(switch.ok("clone list"), "clone add 5 {1}\n");
+    let error = switch.fails(&["--keep-going"], script);
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!(lines.len(), 3, "{error}");
+    assert!(
+        lines[0].starts_with("reprise: line 1: ") && lines[0].ends_with("(AlreadyExists)"),
+        "{error}"
+    );
+    assert_eq!(lines[2], "reprise: 2 of 4 lines failed");
+    assert_eq!(
+        switch.ok("clone list"),
+        "clone add 5 {1}\nclone add 6 {1}\n"
+    );
+
+    // A file, a file in a file, and one that runs itself.
+    let path = |name: &str| switch.folder.path().join(name);
+    std::fs::write(path("outer.p4rt"), "# setup\nsource inner.p4rt\n").expect("written");
+    std::fs::write(path("inner.p4rt"), "clone add 7 {1}\nclone ad 8 {1}\n").expect("written");
+    std::fs::write(path("itself.p4rt"), "source itself.p4rt\n").expect("written");
+    let error = switch.fails(&["outer.p4rt"], "");
+    assert!(
+        error.starts_with("reprise: outer.p4rt:2: inner.p4rt:2: no command \"clone ad\""),
+        "{error}"
+    );
+    let error = switch.fails(&["itself.p4rt"], "");
+    assert!(error.contains("does itself.p4rt run itself?"), "{error}");
+    let error = switch.fails(&["-c", "clone list\nclone lst"], "");
+    assert!(
+        error.starts_with("reprise: line 2: no command \"clone lst\", did you mean"),
+        "{error}"
+    );
+    let error = switch.fails(&["missing.p4rt"], "");
+    assert!(
+        error.contains("missing.p4rt: there is no such file"),
+        "{error}"
+    );
+}
+
+#[test]
+fn no_server_another_server_and_another_device_are_told_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let nobody = free.local_addr().expect("an address").to_string();
+    drop(free);
+    let output = command(&nobody, &["-c", "table list"], folder.path())
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).starts_with(&format!("reprise: no switch answers at {nobody}")));
+
+    let switch = Switch::new();
+    let error = switch.fails(&["--device-id", "7", "-c", "table list"], "");
+    assert!(error.contains("not device 7"), "{error}");
+    let output = switch
+        .command(&["--read-only", "--takeover"])
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_server_that_does_not_answer_in_time_is_given_up() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("an address").to_string();
+    let folder = tempfile::tempdir().expect("a folder");
+    let info = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../testdata/compiler/ok/every_entity.p4info.txtpb"
+    );
+    let begun = Instant::now();
+    let args = ["--p4info", info, "--deadline", "1", "-c", "table list"];
+    let output = command(&address, &args, folder.path())
+        .output()
+        .expect("it runs");
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("the switch did not answer within 1000 ms: a read"),
+        "{error}"
+    );
+    assert!(begun.elapsed().as_secs() < 20);
+}
+
+#[test]
+fn another_primary_is_waited_for_told_of_and_taken_over_from() {
+    let switch = Switch::new();
+    let other = switch.other_primary();
+    let error = switch.fails(&["--wait", "0", "-c", "clone add 5 {1}"], "");
+    assert!(
+        error.contains("another controller (election id 1) has been primary for 0 s"),
+        "{error}"
+    );
+    assert_eq!(switch.ok("clone list"), "", "everybody reads");
+    let output = switch.script(&["--takeover"], "clone add 5 {1}\nprimary show");
+    assert_eq!(
+        text(&output.stdout),
+        "this shell is primary, election id 2\n"
+    );
+    drop(other);
+
+    // Another controller takes over between two writes of a script.
+    let mut shell = switch.command(&[]);
+    shell
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut child = shell.spawn().expect("the binary runs");
+    let mut input = child.stdin.take().expect("piped");
+    let output = std::io::BufReader::new(child.stdout.take().expect("piped"));
+    let mut output = std::io::BufRead::lines(output);
+    std::io::Write::write_all(&mut input, b"clone add 6 {1}\nprimary show\n").expect("typed");
+    assert!(
+        output
+            .next()
+            .expect("a line")
+            .expect("UTF-8")
+            .starts_with("this shell is primary")
+    );
+    let _other = switch.other_primary();
+    std::io::Write::write_all(&mut input, b"clone add 7 {1}\n").expect("typed");
+    drop(input);
+    let output = child.wait_with_output().expect("its end");
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        error.starts_with("reprise: line 3: another controller took over as primary"),
+        "{error}"
+    );
+    assert!(!switch.ok("clone list").contains("clone add 7"));
+}
+
+#[test]
+fn an_election_id_is_a_choice() {
+    let switch = Switch::new();
+    let printed = switch.script(
+        &["--election-id", "18446744073709551616"],
+        "primary take 18446744073709551620\nprimary show\nprimary release\nprimary show",
+    );
+    let printed = text(&printed.stdout);
+    assert!(
+        printed.contains("this shell is primary, election id 18446744073709551620"),
+        "{printed}"
+    );
+    assert!(
+        printed.ends_with(
+            "nobody is primary; this shell becomes it with its next write, or by `primary take`\n"
+        ),
+        "{printed}"
+    );
+    let _other = switch.other_primary();
+    let error = switch.fails(&["--election-id", "7", "-c", "clone add 5 {1}"], "");
+    assert!(
+        error.contains("another controller has election id 7 or a higher one"),
+        "{error}"
+    );
+    let error = switch.fails(&["--read-only", "-c", "clone add 5 {1}"], "");
+    assert!(error.contains("was started with --read-only"), "{error}");
+}
+
+#[test]
+fn a_role_writes_what_is_its_own() {
+    let switch = Switch::new();
+    let output = switch.script(&["--role", "meters"], "table add limited 9 -> metered");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let error = switch.fails(
+        &["--role", "meters", "-c", "table add few 9 -> {send(1)}"],
+        "",
+    );
+    assert!(error.contains("(PermissionDenied)"), "{error}");
+}
+
+#[test]
+fn a_server_that_ends_in_between_is_told() {
+    let switch = Switch::new();
+    let address = switch.address.clone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut shell = command(&address, &[], folder.path());
+    shell
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut child = shell.spawn().expect("the binary runs");
+    let mut input = child.stdin.take().expect("piped");
+    let output = std::io::BufReader::new(child.stdout.take().expect("piped"));
+    let mut output = std::io::BufRead::lines(output);
+    std::io::Write::write_all(&mut input, b"clone add 6 {1}\nclone list\nwatch time=60s\n")
+        .expect("typed");
+    assert_eq!(
+        output.next().expect("a line").expect("UTF-8"),
+        "clone add 6 {1}"
+    );
+    drop(switch);
+    drop(input);
+    let output = child.wait_with_output().expect("its end");
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        error.starts_with("reprise: line 3: the switch closed the stream"),
+        "{error}"
+    );
+    let output = run_script(command(&address, &[], folder.path()), "clone list");
+    assert!(text(&output.stderr).contains("no switch answers at"));
+}

@@ -1,0 +1,6 @@
+//! `reprise p4rt` as it is typed, against the real P4Runtime server and data plane, with a program that has
+//! every entity.
+
+mod entities;
+mod failures;
+mod switch;

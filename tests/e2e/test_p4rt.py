@@ -1,0 +1,120 @@
+"""The P4Runtime shell: its page's examples as they stand."""
+
+import contextlib
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lab.process import REPOSITORY, Child
+from lab.switch import RELEASE, SWITCH, require_build
+
+REPRISE = RELEASE / "reprise"
+ROUTER = REPOSITORY / "examples/p4rt/router.p4"
+PAGE = REPOSITORY / "docs/p4rt.md"
+PATIENCE_S = 30.0
+END = "P4Runtime 1.5.0"
+
+
+@dataclass
+class Switch:
+    """A switch whose port 1 is a UDP socket."""
+
+    grpc: str
+    udp_port: int
+    process: Child
+
+
+@pytest.fixture
+def switch(tmp_path: Path) -> Iterator[Switch]:
+    require_build(SWITCH, REPRISE)
+    argv = [str(SWITCH), "-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0", str(ROUTER)]
+    process = Child(argv, tmp_path / "switch.log")
+    try:
+        ready = process.wait_for_line("ready:", PATIENCE_S)
+        found = re.search(r"1@udp:127\.0\.0\.1:(\d+), P4Runtime on (127\.0\.0\.1:\d+)", ready)
+        assert found, ready
+        yield Switch(found[2], int(found[1]), process)
+    finally:
+        process.stop()
+
+
+def blocks() -> list[tuple[str, str]]:
+    """The page's blocks of commands of the shell and of the console, in order."""
+    return re.findall(r"```(console|p4rt)\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+@contextlib.contextmanager
+def shell_of(switch: Switch) -> Iterator[Callable[[str], str]]:
+    """One shell for lines of which each prints something, mistakes too."""
+    with subprocess.Popen(
+        [REPRISE, "p4rt", "--keep-going"],
+        env=os.environ | {"REPRISE_SWITCH": switch.grpc},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stdin, stdout = process.stdin, process.stdout
+
+        def run(line: str) -> str:
+            # The line behind it ends what it prints.
+            stdin.write(f"{line}\ncapabilities\n")
+            stdin.flush()
+            printed = "".join(iter(stdout.readline, f"{END}\n"))
+            # At a prompt nothing has a number.
+            return re.sub(r"^reprise: line \d+: ", "reprise: ", printed, flags=re.MULTILINE)
+
+        run("primary take")
+        try:
+            yield run
+        finally:
+            stdin.close()
+
+
+def test_the_page_is_what_is_printed(switch: Switch, tmp_path: Path) -> None:
+    page = blocks()
+    assert len(page) > 8
+    with shell_of(switch) as shell:
+        follow(page, shell, switch, tmp_path)
+    assert "table add routes dst_addr=10.0.1.0/24" in (tmp_path / "state.p4rt").read_text()
+
+
+def steady(printed: str) -> str:
+    """Without payloads: they have the sender's port."""
+    return re.sub(r"\b[0-9a-f]{40,}\b", "PAYLOAD", printed)
+
+
+def follow(
+    page: list[tuple[str, str]], shell: Callable[[str], str], switch: Switch, folder: Path
+) -> None:
+    environment = os.environ | {
+        "REPRISE_SWITCH": switch.grpc,
+        "PATH": f"{RELEASE}:{os.environ['PATH']}",
+    }
+    for kind, text in page:
+        if kind == "console":
+            commands = re.findall(r"^\$ (.*)$", text, re.MULTILINE)
+            # The switch and the shell are there already.
+            commands = [it for it in commands if not it.endswith("&") and it != "reprise p4rt"]
+            for command in commands:
+                done = subprocess.run(
+                    ["bash", "-c", command.replace("/5004", f"/{switch.udp_port}")],
+                    env=environment,
+                    cwd=folder,
+                    capture_output=True,
+                    text=True,
+                    timeout=PATIENCE_S,
+                    check=True,
+                )
+                assert done.stderr == ""
+            continue
+        for step in re.split(r"^p4rt> ", text, flags=re.MULTILINE)[1:]:
+            command, _, expected = step.partition("\n")
+            assert steady(shell(command)) == steady(expected), command
