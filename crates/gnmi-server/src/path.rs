@@ -211,7 +211,11 @@ fn matches(elems: &[&PathElem], path: &[&str]) -> bool {
 /// Why no node is named: the models have it and the switch has not, or nobody has.
 fn unknown(elems: &[&PathElem], text: String) -> PathError {
     let is_within = |path: &Vec<&str>| {
-        let is_named = |n_elems: usize| matches(&elems[..n_elems], path);
+        // A wildcard at the end would name everything.
+        let is_named = |n_elems: usize| {
+            ![ANY, ANY_NUMBER].contains(&elems[n_elems - 1].name.as_str())
+                && matches(&elems[..n_elems], path)
+        };
         (1..=elems.len()).any(is_named)
     };
     match absent().any(|path| is_within(&path)) {
