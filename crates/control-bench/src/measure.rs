@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use bmv2_thrift::wire::read::Value as Given;
 use control_bench::controller::{self, Controller};
 use control_bench::process::{Kind, Looked, Place, Process};
 use control_bench::program::Program;
@@ -11,7 +12,6 @@ use control_bench::{Result, thrift};
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::{Entity, Uint128};
 use serde_json::Value;
-use bmv2_thrift::wire::read::Value as Given;
 use tokio::task::JoinSet;
 
 use crate::writer::{Batches, Ids, Latencies, station, write, write_steadily};

@@ -12,10 +12,10 @@ pub enum Pre {
     None,
     /// Nodes have ports.
     #[value(name = "SimplePre")]
-    SimplePre,
+    Simple,
     /// Nodes have ports and LAGs.
     #[value(name = "SimplePreLAG")]
-    SimplePreLag,
+    SimpleLag,
 }
 
 /// Commands to a switch that serves BMv2's Thrift protocol: reprise-switch, simple_switch.
@@ -67,8 +67,8 @@ impl Options {
         let name = Path::new(&started_as).file_name().unwrap_or_default();
         let arguments = Arguments::parse();
         let (program, pre) = match name.to_str() {
-            Some("runtime_CLI") => ("runtime_CLI", arguments.pre.unwrap_or(Pre::SimplePre)),
-            _ => ("simple_switch_CLI", Pre::SimplePreLag),
+            Some("runtime_CLI") => ("runtime_CLI", arguments.pre.unwrap_or(Pre::Simple)),
+            _ => ("simple_switch_CLI", Pre::SimpleLag),
         };
         Self {
             program,

@@ -62,8 +62,8 @@ impl Session {
 
     pub fn multicast(&mut self, call: Call) -> Result<Answer, Error> {
         let service = match self.pre {
-            Pre::SimplePre => service::SIMPLE_PRE,
-            Pre::SimplePreLag | Pre::None => service::SIMPLE_PRE_LAG,
+            Pre::Simple => service::SIMPLE_PRE,
+            Pre::SimpleLag | Pre::None => service::SIMPLE_PRE_LAG,
         };
         self.connection.call(service, call, Operation::Multicast)
     }

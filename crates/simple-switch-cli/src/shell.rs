@@ -51,22 +51,23 @@ fn end_at_interrupt(
     let mut signals = Signals::new([SIGINT]).map_err(Ended::Input)?;
     let (out, line) = (out.clone(), Arc::clone(line));
     thread::spawn(move || {
-        for signal in signals.forever() {
-            is_ending.store(true, Ordering::Relaxed);
-            // No other thread writes from here on.
-            let mut stdout = out.lock_soon();
-            if let Some(stdout) = &mut stdout {
-                // Where its reader is gone nobody is to be told.
-                let _ = stdout.flush();
-            }
-            match line.load(Ordering::Relaxed) {
-                0 => {}
-                line => output::error_line(format_args!("{program}: interrupted in line {line}")),
-            }
-            // Shells see from this that it was the signal.
-            let _ = low_level::emulate_default_handler(signal);
-            process::abort();
+        let Some(signal) = signals.forever().next() else {
+            return;
+        };
+        is_ending.store(true, Ordering::Relaxed);
+        // No other thread writes from here on.
+        let mut stdout = out.lock_soon();
+        if let Some(stdout) = &mut stdout {
+            // Where its reader is gone nobody is to be told.
+            let _ = stdout.flush();
         }
+        match line.load(Ordering::Relaxed) {
+            0 => {}
+            line => output::error_line(format_args!("{program}: interrupted in line {line}")),
+        }
+        // Shells see from this that it was the signal.
+        let _ = low_level::emulate_default_handler(signal);
+        process::abort();
     });
     Ok(())
 }
@@ -141,7 +142,7 @@ fn given_program(session: &mut Session, path: &Path) -> Result<Vec<u8>, Ended> {
         }
     };
     let ours = Md5::digest(&json);
-    if theirs != ours.as_slice() {
+    if theirs[..] != ours[..] {
         say!(session, "**********")?;
         say!(
             session,

@@ -18,7 +18,7 @@ pub fn integer(text: &str) -> Option<BigInt> {
         Some("0o") => (8, &digits[2..]),
         Some("0b") => (2, &digits[2..]),
         // An old octal number is none: 010 could be 8 or 10.
-        _ if digits.starts_with('0') && digits.trim_matches(['0', '_']) != "" => return None,
+        _ if digits.starts_with('0') && !digits.trim_matches(['0', '_']).is_empty() => return None,
         _ => (10, digits),
     };
     let digits = match base {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn integers_are_those_of_python() {
-        let number = |text| integer(text).map(|it| it.to_string());
+        let number = |text: &str| integer(text).map(|it| it.to_string());
         let found = |text: &str| number(text).unwrap();
         assert_eq!(found("0x1F"), "31");
         assert_eq!(found("-0b11"), "-3");

@@ -9,6 +9,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bmv2_thrift::wire::Type;
+use bmv2_thrift::wire::read::Value as Given;
+use bmv2_thrift::wire::write::Writer;
 use clap::Parser;
 use control_bench::controller::{Client, Controller, DEVICE_ID};
 use control_bench::grammar::Grammar;
@@ -23,9 +26,6 @@ use p4runtime_proto::p4::v1::{
     Entity, ExternEntry, GetForwardingPipelineConfigRequest, ReadRequest, Uint128, WriteRequest,
 };
 use serde_json::Value;
-use bmv2_thrift::wire::Type;
-use bmv2_thrift::wire::read::Value as Given;
-use bmv2_thrift::wire::write::Writer;
 use tonic::{Code, Status};
 
 const ELECTION_ID: Uint128 = Uint128 { high: 0, low: 1 };

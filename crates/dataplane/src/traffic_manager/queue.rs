@@ -912,7 +912,7 @@ mod tests {
             instance: port,
         };
         let copies = Arc::new(Copies::new([1, 2, 1].map(replica).to_vec()));
-        assert!(queues.push_all(0, 0, packet(9, 0), &copies));
+        assert!(push_all(&mut queues, 0, 0, packet(9, 0), &copies));
         queues.hold(PortId(1), true);
         assert!(queues.replica_batch(0).is_none());
         assert_eq!(leaving(&mut queues, 0), [(2, 0, 9)]);

@@ -225,7 +225,7 @@ impl V1Model {
             return None;
         };
         let queue = queue(copied.queue)?;
-        (self.may_fuse(parent) && self.is_next_at_egress()).then(|| Departure {
+        (self.may_fuse(parent) && self.is_next_at_egress()).then_some(Departure {
             place,
             queue,
             depth: 0,

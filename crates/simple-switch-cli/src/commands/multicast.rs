@@ -80,7 +80,7 @@ fn maps(session: &Session, words: &[&str]) -> Result<(String, Option<String>), E
     let (ports, lags) = words.split_at(bar.unwrap_or(words.len()));
     let ports = map(ports, "port")?;
     let lags = match session.pre {
-        Pre::SimplePreLag => Some(map(lags.get(1..).unwrap_or_default(), "lag")?),
+        Pre::SimpleLag => Some(map(lags.get(1..).unwrap_or_default(), "lag")?),
         _ => None,
     };
     Ok((ports, lags))
@@ -178,7 +178,7 @@ pub fn node_destroy(session: &mut Session, typed: &Typed<'_>) -> Done {
 
 pub fn set_lag(session: &mut Session, typed: &Typed<'_>) -> Done {
     expect_pre(session)?;
-    if session.pre != Pre::SimplePreLag {
+    if session.pre != Pre::SimpleLag {
         return Err(Error::input(
             "Cannot execute this command with this type of PRE, SimplePreLAG is required",
         ));

@@ -269,12 +269,15 @@ fn disabled_ports_are_kept_whatever_becomes_of_the_pipeline() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("state");
     let ports = |ports: &[(u16, bool)]| {
-        let ports = ports.iter().map(|(port, is_enabled)| (PortId(*port), *is_enabled));
+        let ports = ports
+            .iter()
+            .map(|(port, is_enabled)| (PortId(*port), *is_enabled));
         Kept::Ports(ports.collect())
     };
     let (file, contents) = open(&path);
     assert_eq!(contents, Contents::default());
-    file.keep(ports(&[(3, false), (1, false), (7, false)])).expect("stored");
+    file.keep(ports(&[(3, false), (1, false), (7, false)]))
+        .expect("stored");
     file.keep(kept(vec![group(1)], true)).expect("stored");
     file.keep(ports(&[(1, true), (2, true)])).expect("stored");
     file.keep(kept(vec![group(2)], true)).expect("stored");

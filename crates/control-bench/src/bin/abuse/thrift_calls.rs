@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bmv2_thrift::wire::Type;
+use bmv2_thrift::wire::write::Writer;
 use control_bench::mutate::mutated_bytes;
 use control_bench::thrift::{call, entry};
 use fastrand::Rng;
-use bmv2_thrift::wire::Type;
-use bmv2_thrift::wire::write::Writer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
