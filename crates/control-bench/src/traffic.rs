@@ -90,6 +90,7 @@ impl Traffic {
     pub fn start(frames_per_s: u64, n_flows: u16, way: Way) -> Result<Self> {
         let config = AfPacketConfig {
             rx_ring_slots: RING_SLOTS,
+            ..AfPacketConfig::default()
         };
         let [(first, _), (second, _)] = PAIRS;
         let (sends, takes) = match way {

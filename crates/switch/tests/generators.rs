@@ -470,6 +470,7 @@ async fn start_and_stop() {
     veth_pair("v0", "v1");
     let config = AfPacketConfig {
         rx_ring_slots: 32_768,
+        ..AfPacketConfig::default()
     };
     let mut there = AfPacketPort::open("v1", config).expect("the other end of the cable");
     let folder = TemporaryFolder::new("commanded");

@@ -505,7 +505,7 @@ async fn direct_meters_are_an_array_too_by_the_places_of_their_entries() {
     let rate = |rate, burst| Arg::Struct(vec![(1, Arg::Double(rate)), (2, Arg::I32(burst))]);
     let rates = |one: f64| {
         let both = vec![rate(one, 10), rate(2.0, 20)];
-        Arg::List(thrift_server::wire::Type::Struct, both)
+        Arg::List(bmv2_thrift::wire::Type::Struct, both)
     };
     let name: Arg = "EntitiesIngress.acl_rate".into();
     let all = vec![0.into(), name.clone(), rates(0.5)];
