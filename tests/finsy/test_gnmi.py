@@ -177,9 +177,7 @@ def test_counters_are_the_frames_of_packet_outs(address: str, in_memory: bool) -
     run(address, check)
 
 
-def test_the_controller_s_port_follows_a_link_that_goes_down(
-    address: str, in_memory: bool
-) -> None:
+def test_the_controller_s_port_follows_a_link_that_goes_down(address: str, in_memory: bool) -> None:
     if in_memory:
         pytest.skip("NOT TESTED, a switch in memory has no interfaces")
 
