@@ -213,7 +213,8 @@ impl Run<'_> {
 }
 
 impl V1Model {
-    /// The only copy of a packet, where it would be the next packet at egress.
+    /// The only copy of a packet, where it would be the next packet at egress. Not of a clone: a clone of a clone
+    /// of a clone would go on without end in one turn.
     fn only_copy(
         &self,
         parent: &Common,
@@ -225,7 +226,9 @@ impl V1Model {
             return None;
         };
         let queue = queue(copied.queue)?;
-        (self.may_fuse(parent) && self.is_next_at_egress()).then_some(Departure {
+        let is_next =
+            parent.clone_generation == 0 && self.may_fuse(parent) && self.is_next_at_egress();
+        is_next.then_some(Departure {
             place,
             queue,
             depth: 0,
