@@ -225,7 +225,9 @@ impl Args {
 #[derive(clap::Args, Clone, Debug)]
 pub struct Global {
     /// Where the switch's P4Runtime server listens.
+    // Commands have addresses of their own.
     #[arg(
+        id = "switch_address",
         long = "switch",
         global = true,
         env = "REPRISE_SWITCH",

@@ -144,13 +144,15 @@ impl GNmi for Gnmi {
         tokio::spawn(async move {
             let _room = room;
             let ended = tokio::select! {
-                ended = subscribe::serve(&shared, requests, &sender) => ended,
+                biased;
                 () = shared.ended() => Err(Status::unavailable("the switch is being stopped")),
+                ended = subscribe::serve(&shared, requests, &sender) => ended,
                 () = sender.closed() => return,
             };
             if let Err(status) = ended {
                 // A client that reads nothing is not waited for; it is gone, or sees the connection end.
                 tokio::select! {
+                    biased;
                     _ = sender.send(Err(status)) => {}
                     () = shared.ended() => {}
                 }

@@ -286,7 +286,10 @@ fn a_link_that_goes_down_is_told_without_a_frame() {
             let mtu = 4_000 + ETHERNET_HEADER_BYTES;
             while told(&mut answers).await != [Value::UintVal(mtu)] {}
         });
-        switch.stop("-TERM");
+        // It has said that the interface went.
+        switch.signal("-TERM");
+        let (status, _, said) = switch.end();
+        assert_eq!(status, Some(0), "{said}");
     });
 }
 
@@ -342,6 +345,7 @@ fn counters_are_frames(options: &[&str]) {
         );
         gnmi.enable("a1", true).await;
     });
+    drop((sender, receiver));
     passes_to("b0", 99);
     let totals: serde_json::Value = serde_json::from_str(&switch.stop("-TERM")).expect("JSON");
     assert_eq!(totals["drops"]["port_disabled"], 7, "{totals}");
