@@ -191,7 +191,7 @@ const OFFLINE: &[&str] = &[
 
 /// The options that name a switch, and how to come to write there.
 const OF_A_SWITCH: &[&str] = &[
-    "address",
+    "switch_address",
     "tls_ca",
     "tls_cert",
     "tls_key",
