@@ -500,6 +500,18 @@ async fn run(options: &Options) -> Result<String> {
             check_crc(&kills, killed, twin, &file, &mut rng).await?;
             break;
         }
+        if round == 0 {
+            // Without a pipeline nobody could read whether a saved one waits.
+            let first = Call::Pipeline(Action::VerifyAndCommit, 0);
+            let outcomes = [
+                killed.call(&kills, &first).await,
+                twin.call(&kills, &first).await,
+            ];
+            if outcomes != [Outcome::Done, Outcome::Done] {
+                return Err(format!("expected a pipeline to be set, found {outcomes:?}").into());
+            }
+            history.push(first);
+        }
         let moment = Duration::from_micros(rng.u64(..MOMENT_MAX_US));
         let process = killed.process()?;
         let dead = tokio::task::spawn_blocking(move || {
