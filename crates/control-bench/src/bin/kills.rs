@@ -468,8 +468,7 @@ struct Counts {
 
 async fn run(options: &Options) -> Result<String> {
     let kills = Kills::new()?;
-    let file = format!("reprise-control-kills-{}.state", std::process::id());
-    let file = options.state_in.join(file);
+    let file = state_file(options);
     let mut twin = kills.twin(&[]).await?;
     let (mut history, mut counts) = (Vec::<Call>::new(), Counts::default());
     let (mut answered, mut open) = (None::<State>, None::<(State, Call)>);
@@ -537,6 +536,11 @@ async fn run(options: &Options) -> Result<String> {
         counts.n_open_there,
         counts.n_open_gone
     ))
+}
+
+fn state_file(options: &Options) -> PathBuf {
+    let name = format!("reprise-control-kills-{}.state", std::process::id());
+    options.state_in.join(name)
 }
 
 /// Sets a pipeline: without one nobody could read whether a saved one waits.
