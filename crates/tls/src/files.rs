@@ -43,6 +43,8 @@ pub struct FileError {
     purpose: Purpose,
     path: PathBuf,
     what: String,
+    /// The certificate is not good yet: since 1970, from when on it is.
+    pub(crate) good_from: Option<Duration>,
 }
 
 /// A file's bytes, or why it has none; two readings are compared.
@@ -83,6 +85,7 @@ impl File {
             purpose: self.purpose,
             path: self.path.clone(),
             what: what.into(),
+            good_from: None,
         }
     }
 
@@ -158,7 +161,10 @@ impl Identity {
                 utc(not_before),
                 utc(now)
             );
-            return Err(certificate.error(what));
+            return Err(FileError {
+                good_from: Some(not_before),
+                ..certificate.error(what)
+            });
         }
         let signer = provider().key_provider.load_private_key(private);
         let signer = signer.map_err(|_| {

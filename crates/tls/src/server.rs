@@ -36,6 +36,8 @@ struct State {
     not_after: Duration,
     /// The files that were looked at, usable or not.
     tried: Vec<File>,
+    /// When they can be used, if that is later: since 1970.
+    good_from: Option<Duration>,
     /// The files as they were found last.
     seen: Vec<File>,
 }
@@ -64,6 +66,7 @@ impl Server {
             not_after,
             seen: read.clone(),
             tried: read,
+            good_from: None,
         });
         Ok(Server { files, state })
     }
@@ -96,11 +99,14 @@ impl Server {
         let mut state = self.state();
         let is_settled = found == state.seen;
         state.seen.clone_from(&found);
-        if !is_settled || found == state.tried {
+        let now = now();
+        let is_good_now = state.good_from.is_some_and(|from| now >= from);
+        if !is_settled || (found == state.tried && !is_good_now) {
             return Renewal::None;
         }
-        let renewed = config(&found, now());
+        let renewed = config(&found, now);
         state.tried = found;
+        state.good_from = renewed.as_ref().err().and_then(|error| error.good_from);
         match renewed {
             Ok((config, not_after)) => {
                 (state.config, state.not_after) = (config, not_after);

@@ -12,10 +12,14 @@ mod certificates;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use certificates::{Authority, Files, Good, VERSION_1, write};
 use tempfile::TempDir;
 use tls::{Client, ClientFiles, Renewal, Server, ServerFiles};
+
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 const HERE: &[&str] = &["localhost", "127.0.0.1"];
 
@@ -195,4 +199,33 @@ fn renewed_files_are_taken_when_they_are_whole() {
     assert_eq!(server.renew(), Renewal::None);
     assert!(matches!(server.renew(), Renewal::Done(_)));
     assert!(!server.is_expired());
+}
+
+#[test]
+fn a_renewed_certificate_that_is_not_good_yet_is_taken_when_it_is() {
+    let folder = folder();
+    let authority = Authority::new("a");
+    let files = authority
+        .issue(HERE, Good::Now)
+        .write(folder.path(), "server");
+    let server = Server::open(server(&files, None)).expect("a server");
+    let next = authority.issue(HERE, Good::Soon);
+    write(files.certificate.clone(), &next.certificate);
+    write(files.key.clone(), &next.key);
+    assert_eq!(server.renew(), Renewal::None);
+    let early = server.renew();
+    assert!(
+        matches!(&early, Renewal::Broken(error) if error.to_string().contains("is not valid before")),
+        "{early:?}"
+    );
+    // Told once; then the clock goes on.
+    let began = Instant::now();
+    let taken = loop {
+        match server.renew() {
+            Renewal::None => assert!(began.elapsed() < PATIENCE, "it is not taken"),
+            other => break other,
+        }
+        std::thread::yield_now();
+    };
+    assert!(matches!(taken, Renewal::Done(_)), "{taken:?}");
 }

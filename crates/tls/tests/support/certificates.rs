@@ -1,6 +1,7 @@
 //! Authorities, and certificates of theirs in files, made by whoever tests with them.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
@@ -46,6 +47,8 @@ pub enum Good {
     Now,
     UntilLongAgo,
     FromFarAhead,
+    /// From two or three seconds ahead.
+    Soon,
 }
 
 impl Authority {
@@ -83,6 +86,9 @@ impl Authority {
             Good::Now => {}
             Good::UntilLongAgo => about.not_after = date_time_ymd(2001, 2, 3),
             Good::FromFarAhead => about.not_before = date_time_ymd(2999, 1, 1),
+            Good::Soon => {
+                about.not_before = (SystemTime::now() + Duration::from_secs(3)).into();
+            }
         }
         let certificate = about.signed_by(&key, &self.issuer);
         Issued {
