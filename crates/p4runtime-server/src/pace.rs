@@ -1,5 +1,5 @@
 //! How fast messages of one connection are taken: calls, and messages of its streams. Those that come faster wait
-//! their turn, so no client sees an error.
+//! their turn, and no client sees an error for it; they count in the bounds of bytes meanwhile.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -205,6 +205,8 @@ pub(crate) async fn serve_stream(
     let end = tokio::select! {
         end = handle_requests(&device, client, &mut requests, &sender) => end,
         () = device.shutdown_begun() => Err(Status::unavailable("the switch stops")),
+        // The controller is gone. A request of its own that waits for its turn would hide that.
+        () = sender.messages.closed() => Ok(()),
     };
     lock(&device.arbitration).remove(client);
     if let Err(status) = end {

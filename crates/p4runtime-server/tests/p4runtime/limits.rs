@@ -18,7 +18,7 @@ use tonic::codegen::{Bytes, Service, http};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
 
-use crate::harness::{DEVICE_ID, Harness, patiently};
+use crate::harness::{DEVICE_ID, Harness, patiently, status_of};
 use crate::registers::{cell, every_register_cell, read_cell};
 
 const MIB: usize = 1 << 20;
@@ -280,6 +280,38 @@ async fn messages_that_come_too_fast_wait_and_another_connection_does_not() {
     }
     assert!(
         began.elapsed() >= Duration::from_millis(1_900),
+        "{:?}",
+        began.elapsed()
+    );
+    harness.stop().await;
+}
+
+// spec: limits.rate
+#[tokio::test]
+async fn a_controller_that_is_gone_is_primary_no_more_though_messages_of_it_wait() {
+    let limits = ServerLimits {
+        rate: std::num::NonZeroU32::new(10),
+        ..ServerLimits::default()
+    };
+    let harness = Harness::with_limits(limits).await;
+    let (mut primary, mut backup) = (harness.stranger().await, harness.stranger().await);
+    primary.arbitrate(Some(9));
+    assert_eq!(status_of(&primary.arbitration().await), Code::Ok as i32);
+    backup.arbitrate(Some(1));
+    assert_ne!(status_of(&backup.arbitration().await), Code::Ok as i32);
+    // A minute's worth, of which some have had their turn.
+    for _ in 0..600 {
+        primary.arbitrate(Some(9));
+    }
+    for _ in 0..5 {
+        primary.arbitration().await;
+    }
+    let began = Instant::now();
+    drop(primary);
+    let no_primary = Code::NotFound as i32;
+    while status_of(&patiently(backup.arbitration()).await) != no_primary {}
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
         "{:?}",
         began.elapsed()
     );
