@@ -79,16 +79,16 @@ impl Device {
     }
 
     /// Enables ports (true) or disables them, all in one turn; a call that says nothing new changes nothing.
-    /// `now_ns` is nanoseconds since 1970.
+    /// `clock` gives nanoseconds since 1970; it is asked when the change is there, which may be long after the call.
     ///
     /// # Errors
     /// [`Error::Stopped`]; [`Error::NotStored`]: the switch has it, but a restart may lose it.
     pub async fn set_ports_enabled(
         self: &Arc<Self>,
         ports: Vec<(PortId, bool)>,
-        now_ns: u64,
+        clock: fn() -> u64,
     ) -> Result<(), Error> {
-        let call = move |turn: Turn| async move { turn.set_ports_enabled(ports, now_ns).await };
+        let call = move |turn: Turn| async move { turn.set_ports_enabled(ports, clock).await };
         self.in_turn(call).await?
     }
 }
@@ -102,7 +102,7 @@ impl Turn {
     pub async fn set_ports_enabled(
         self,
         ports: Vec<(PortId, bool)>,
-        now_ns: u64,
+        clock: fn() -> u64,
     ) -> Result<(), Error> {
         let device = Arc::clone(self.device());
         let mut new: BTreeMap<PortId, bool> = ports.into_iter().collect();
@@ -125,12 +125,16 @@ impl Turn {
         answers.all().await?;
         // Whatever becomes of the store, the switch has it: that is what is reported.
         let kept = self.keep(Kept::Ports(Arc::clone(&new))).await;
-        for (id, is_enabled) in new.iter() {
-            let said = EnabledSince {
-                is_enabled: *is_enabled,
-                since_ns: now_ns,
-            };
-            lock(&device.enabled).insert(*id, said);
+        {
+            let mut enabled = lock(&device.enabled);
+            let since_ns = clock();
+            for (id, is_enabled) in new.iter() {
+                let said = EnabledSince {
+                    is_enabled: *is_enabled,
+                    since_ns,
+                };
+                enabled.insert(*id, said);
+            }
         }
         device.links.tell();
         kept

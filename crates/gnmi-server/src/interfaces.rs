@@ -54,10 +54,12 @@ impl Interfaces {
             return Ok(Arc::clone(last));
         }
         let begun = Instant::now();
+        // Before the look: whatever it does not show is later.
+        let taken_ns = now_ns();
         let ports = self.device.ports().await.map_err(status)?;
         let snapshot = Arc::new(Snapshot {
             interfaces: named(ports),
-            taken_ns: now_ns(),
+            taken_ns,
             begun,
         });
         *last = Some(Arc::clone(&snapshot));

@@ -80,16 +80,15 @@ pub(crate) async fn set(
     let Change {
         enabled, results, ..
     } = change;
-    let now = now_ns();
     let ports = enabled.into_iter().collect();
     let done = interfaces
         .device()
-        .set_ports_enabled(ports, now.unsigned_abs());
+        .set_ports_enabled(ports, || now_ns().unsigned_abs());
     done.await.map_err(status)?;
     Ok(SetResponse {
         prefix: answer_prefix(prefix.as_ref()),
         response: results,
-        timestamp: now,
+        timestamp: now_ns(),
         ..SetResponse::default()
     })
 }

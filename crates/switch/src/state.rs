@@ -79,7 +79,7 @@ async fn restore(server: &Server, contents: Contents) -> Result<(), RestoreError
     let ports = ports_disabled.into_iter().map(|port| (port, false));
     let disabled = server
         .device()
-        .set_ports_enabled(ports.collect(), since_1970_ns());
+        .set_ports_enabled(ports.collect(), since_1970_ns);
     disabled.await?;
     match forwards {
         Some(pipeline) if pipeline.kind == ORIGIN_KIND => server.restore(stored(pipeline)).await?,

@@ -327,7 +327,7 @@ async fn a_call_that_is_given_up_while_it_waits_changes_nothing_and_one_that_has
     // This one has a turn, and its work waits.
     let turn = harness.device.clone();
     let first = tokio::spawn(async move {
-        turn.set_ports_enabled(vec![(dataplane::PortId(0), false)], 1)
+        turn.set_ports_enabled(vec![(dataplane::PortId(0), false)], || 1)
             .await
     });
     while harness.switch.n_held() == 0 {
@@ -335,7 +335,7 @@ async fn a_call_that_is_given_up_while_it_waits_changes_nothing_and_one_that_has
     }
     let turn = harness.device.clone();
     let second = tokio::spawn(async move {
-        turn.set_ports_enabled(vec![(dataplane::PortId(1), false)], 1)
+        turn.set_ports_enabled(vec![(dataplane::PortId(1), false)], || 1)
             .await
     });
     tokio::task::yield_now().await;
