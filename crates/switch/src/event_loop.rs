@@ -668,7 +668,8 @@ impl EventLoop {
     /// Tells the switch which ports take no more, and which do again.
     fn tell_full(&mut self) {
         for attached in &mut self.ports {
-            let is_full = attached.port.is_full();
+            // What is for a disabled port does not wait, it is dropped.
+            let is_full = attached.port.is_full() && self.switch.is_port_enabled(attached.id);
             if std::mem::replace(&mut attached.is_held, is_full) != is_full {
                 self.switch.hold_port(attached.id, is_full);
             }
@@ -683,6 +684,7 @@ impl EventLoop {
             if n_done == 0 {
                 self.refresh_statuses();
             }
+            self.refresh_switched();
             let now = self.clock.now();
             let mut context = SwitchContext {
                 switch: &mut self.switch,
@@ -730,7 +732,6 @@ impl EventLoop {
     }
 
     fn refresh_statuses(&mut self) {
-        let is_forwarding = self.is_offload_forwarding();
         for (attached, status) in self.ports.iter_mut().zip(&mut self.statuses) {
             let statistics = attached.statistics();
             status.rx_dropped = statistics.rx_dropped();
@@ -746,12 +747,19 @@ impl EventLoop {
                 status.link_transitions = link.transitions();
                 status.mtu = link.mtu();
             }
-            status.is_disabled = !self.switch.is_port_enabled(attached.id);
             // What an offload forwards the loop does not see.
             status.casts = (!attached.is_offloaded).then_some(attached.casts);
-            status.is_offloaded = attached.is_offloaded.then_some(is_forwarding);
             status.drops.clear();
             status.drops.extend(statistics.drops());
+        }
+    }
+
+    /// What the work before may have changed.
+    fn refresh_switched(&mut self) {
+        let is_forwarding = self.is_offload_forwarding();
+        for (attached, status) in self.ports.iter().zip(&mut self.statuses) {
+            status.is_disabled = !self.switch.is_port_enabled(attached.id);
+            status.is_offloaded = attached.is_offloaded.then_some(is_forwarding);
         }
     }
 

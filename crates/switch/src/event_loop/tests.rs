@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use control::{DigestSender, PacketInSender, Subscriber, SwitchHandle};
 use dataplane::{
-    ActionCall, GeneratorConfig, GeneratorState, MatchField, Pace, Program, SwitchConfig,
-    TableEntry,
+    ActionCall, DropReason, GeneratorConfig, GeneratorState, MatchField, Pace, Program,
+    SwitchConfig, TableEntry,
 };
 use packet_io::{MemoryPort, memory_pair};
 
@@ -228,6 +228,51 @@ fn what_is_for_a_full_port_waits_in_the_switch_while_others_go_on() {
     assert_eq!(first, [[0; 60]], "the port was given no other");
     let rest = sent.recv_timeout(PATIENCE).expect("the frames leave");
     assert_eq!(rest, [1, 2, 3].map(|number| [number; 60]));
+    handle.stop();
+    running.join().expect("the loop ends").expect("no error");
+}
+
+#[test]
+fn what_waits_for_a_full_port_is_dropped_when_the_port_is_disabled() {
+    let (mut event_loop, handle, mut one, _two) = forwarder(&[(1, 3)]);
+    let (out, _sent) = mpsc::channel();
+    let port = FullPort {
+        frames: Vec::new(),
+        is_free: Arc::new(AtomicBool::new(false)),
+        out,
+    };
+    event_loop.add_port(PortId(3), "three", Box::new(port));
+    let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
+    // Asked until it is so, since frames come whenever the loop looks.
+    let look_until = |is_so: fn(&Switch) -> bool| {
+        let (told, look) = mpsc::channel();
+        loop {
+            let told = told.clone();
+            let work = move |context: &mut SwitchContext<'_>| {
+                told.send(is_so(context.switch)).expect("somebody waits");
+            };
+            handle.submit(0, Box::new(work));
+            if look.recv_timeout(PATIENCE).expect("an answer") {
+                break;
+            }
+        }
+    };
+    let mut send = |number: u8| {
+        one.transmit(0, [number; 60].as_slice().into())
+            .expect("sending");
+        one.flush().expect("sending");
+    };
+    send(0);
+    look_until(|switch| switch.counters().received == 1);
+    (1..4).for_each(&mut send);
+    look_until(|switch| switch.counters().received == 4);
+    look_until(|switch| switch.counters().dropped_total() == 0);
+    let disable = |context: &mut SwitchContext<'_>| {
+        context.switch.set_port_enabled(PortId(3), false);
+    };
+    handle.submit(0, Box::new(disable));
+    look_until(|switch| switch.counters().dropped(DropReason::PortDisabled) == 3);
+    look_until(|switch| switch.counters().transmitted == 1);
     handle.stop();
     running.join().expect("the loop ends").expect("no error");
 }
