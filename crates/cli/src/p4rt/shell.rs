@@ -144,6 +144,8 @@ pub struct Shell {
     pub(super) interrupts: Signal,
     /// The stream was lost: the switch may have another program since.
     pub(super) is_stale: bool,
+    /// The switch was found to have another program than the one by which this shell last wrote.
+    is_replaced: bool,
 }
 
 /// The result of the work, or `None` at Ctrl-C.
@@ -171,6 +173,7 @@ impl Shell {
             n_lost: 0,
             interrupts: signal(SignalKind::interrupt())?,
             is_stale: false,
+            is_replaced: false,
         };
         shell.load_schema().await?;
         Ok(shell)
@@ -187,6 +190,14 @@ impl Shell {
         };
         self.schema = Arc::new(schema);
         self.is_stale = false;
+        Ok(())
+    }
+
+    /// Another controller may have set another program.
+    async fn reload_schema(&mut self) -> Result<(), Failure> {
+        let known = Arc::clone(&self.schema);
+        self.load_schema().await?;
+        self.is_replaced |= self.schema.p4info != known.p4info;
         Ok(())
     }
 
@@ -229,7 +240,26 @@ impl Shell {
         })
     }
 
+    /// Primary, on the program for which the command was read: another controller may have set another one while
+    /// this shell was not.
     pub(super) async fn expect_primary(&mut self) -> Done {
+        if self.client.election_id().is_none() {
+            self.take_role().await?;
+            self.reload_schema().await?;
+        }
+        if !std::mem::take(&mut self.is_replaced) {
+            return Ok(());
+        }
+        let batch = match self.batch.take() {
+            Some(_) => ", and the open batch was of the other: it is forgotten",
+            None => "",
+        };
+        Err(Stop::failed(format!(
+            "the switch has another program since this shell read it{batch}; run the command again if it still means what it should"
+        )))
+    }
+
+    async fn take_role(&mut self) -> Done {
         if self.client.election_id().is_some() {
             return Ok(());
         }
@@ -277,7 +307,7 @@ impl Shell {
         let mut parsed = command::parse(&self.schema, &place.text);
         let is_local = matches!(parsed, Ok(None | Some(Command::Exit | Command::Help(_))));
         if self.is_stale && !is_local {
-            self.load_schema().await?;
+            self.reload_schema().await?;
             parsed = command::parse(&self.schema, &place.text);
         }
         match parsed {
@@ -314,7 +344,9 @@ impl Shell {
             Command::SaveP4Info(path) => self.save_p4info(&path, place).await,
             Command::SaveConfig(path) => self.save_config(&path, place).await,
             Command::Reload => {
-                self.load_schema().await?;
+                self.reload_schema().await?;
+                // Whoever asks knows; only a batch is of the program before.
+                self.is_replaced &= self.batch.is_some();
                 let summary = info::summary(&self.schema);
                 self.tell(place, json!({ "pipeline": summary }), || summary.clone());
                 Ok(())
@@ -393,11 +425,17 @@ impl Shell {
             Some(Ok(())) => Ok(()),
             Some(Err(WriteError::Updates(errors))) => Err(failed_updates(n, &errors, places)),
             Some(Err(WriteError::Call(error))) => {
-                if matches!(error, ClientError::NotPrimary { .. }) {
-                    self.client.step_down();
-                }
+                self.step_down_after(&error);
                 Err(error.into())
             }
+        }
+    }
+
+    /// After an error that says that another controller is primary.
+    fn step_down_after(&mut self, error: &ClientError) {
+        if matches!(error, ClientError::NotPrimary { .. }) {
+            self.client.step_down();
+            self.is_stale = true;
         }
     }
 
@@ -418,14 +456,13 @@ impl Shell {
     }
 
     async fn commit(&mut self, place: &Place) -> Done {
+        let n = self.batch.as_ref().ok_or_else(no_batch)?.updates.len();
+        if n > 0 {
+            self.expect_primary().await?;
+        }
         // One that is refused is gone: what was done of it is told.
         let batch = self.batch.take().ok_or_else(no_batch)?;
-        let n = batch.updates.len();
         if n > 0 {
-            if let Err(stop) = self.expect_primary().await {
-                self.batch = Some(batch);
-                return Err(stop);
-            }
             self.send(batch.updates, batch.atomicity, &batch.places)
                 .await?;
         }
@@ -547,7 +584,7 @@ impl Shell {
         config: Option<ForwardingPipelineConfig>,
         place: &Place,
     ) -> Done {
-        self.expect_primary().await?;
+        self.take_role().await?;
         let set = self.client.configure(action, config);
         let set = unless_interrupted(&mut self.interrupts, set).await;
         let Some(set) = set else {
@@ -555,8 +592,12 @@ impl Shell {
             output::told("reprise: interrupted: `pipeline show` says which program the switch has");
             return Err(Stop::Interrupted);
         };
-        set?;
+        if let Err(error) = set {
+            self.step_down_after(&error);
+            return Err(error.into());
+        }
         self.load_schema().await?;
+        self.is_replaced = false;
         let summary = info::summary(&self.schema);
         let done = match action {
             PipelineAction::Verify => "the switch can run it; nothing has changed".to_owned(),
@@ -623,8 +664,7 @@ impl Shell {
             Some(id) => self.become_primary_as(id).await?,
             None => self.client.become_primary().await?,
         }
-        // Another controller may have set another program.
-        self.load_schema().await?;
+        self.reload_schema().await?;
         self.show_primary(place).await
     }
 

@@ -145,6 +145,70 @@ fn another_primary_is_waited_for_told_of_and_taken_over_from() {
     assert!(!switch.ok("clone list").contains("clone add 7"));
 }
 
+/// What a shell says that gets the first lines, then, when another controller has set its program and is gone, the
+/// others.
+fn replaced_between(switch: &Switch, first: &str, others: &str) -> String {
+    let router = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/p4rt/router.p4");
+    let mut shell = switch.command(&["--keep-going"]);
+    shell
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut child = shell.spawn().expect("the binary runs");
+    let mut input = child.stdin.take().expect("piped");
+    let mut output = std::io::BufReader::new(child.stdout.take().expect("piped"));
+    std::io::Write::write_all(&mut input, first.as_bytes()).expect("typed");
+    // The answer to the last of the first lines: all of them were read.
+    std::io::Write::write_all(&mut input, b"capabilities\n").expect("typed");
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut output, &mut line).expect("UTF-8");
+    assert!(line.starts_with("P4Runtime "), "{line}");
+    let set = switch.script(&["--takeover"], &format!("pipeline set {router}"));
+    assert_eq!(set.status.code(), Some(0), "{}", text(&set.stderr));
+    std::io::Write::write_all(&mut input, others.as_bytes()).expect("typed");
+    drop(input);
+    let output = child.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(1));
+    text(&output.stderr)
+}
+
+#[test]
+fn nothing_is_written_by_the_names_of_a_program_that_another_controller_has_replaced() {
+    let switch = Switch::new();
+    let error = replaced_between(
+        &switch,
+        "clone add 6 {1}\n",
+        "clone add 7 {1}\nclone add 8 {1}\nclone add 9 {1}\n",
+    );
+    assert!(
+        error.contains("line 3: another controller took over as primary"),
+        "{error}"
+    );
+    assert!(
+        error.contains("line 4: the switch has another program since this shell read it; run"),
+        "{error}"
+    );
+    assert_eq!(switch.ok("clone list"), "clone add 9 {1}\n");
+}
+
+#[test]
+fn a_batch_for_a_program_that_another_controller_has_replaced_is_forgotten() {
+    let switch = Switch::new();
+    let error = replaced_between(
+        &switch,
+        "begin\nclone add 7 {1}\n",
+        "commit\ncommit\nclone add 9 {1}\n",
+    );
+    assert!(
+        error.contains(
+            "line 4: the switch has another program since this shell read it, and the open batch"
+        ),
+        "{error}"
+    );
+    assert!(error.contains("line 5: no batch"), "{error}");
+    assert_eq!(switch.ok("clone list"), "clone add 9 {1}\n");
+}
+
 #[test]
 fn an_election_id_is_a_choice() {
     let switch = Switch::new();
