@@ -32,7 +32,7 @@ pub struct SwitchAddress {
     pub tls: Option<TlsFiles>,
 }
 
-/// What TLS takes; files are read anew for each connection, so that they may be renewed.
+/// What TLS takes. The files are read when a client is made, and not again when it connects anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The authorities that the switch's certificate may be of.
