@@ -2,9 +2,9 @@
 //! rate, and every one is accounted for, while clients load the control plane or abuse it.
 //!
 //! Reading order: `namespace`, `process`, `traffic`, `program`, `controller`, `thrift`,
-//! `grammar`, `mutate`, `raw`. The programs are
-//! `reprise-control-bench` (`main.rs`) and `reprise-control-abuse` (`bin/abuse`). Both are the switch too, when they
-//! are started by its name, so that it is the same build.
+//! `grammar`, `mutate`, `raw`. The programs are `reprise-control-bench` (`main.rs`), `reprise-control-abuse`
+//! (`bin/abuse`) and `reprise-control-kills` (`bin/kills.rs`). Each is the switch too, when it is started by its name, so
+//! that it is the same build.
 
 pub mod controller;
 pub mod grammar;

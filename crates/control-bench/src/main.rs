@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use control_bench::process::Kind;
-use control_bench::{Result, namespace, process};
+use control_bench::{Result, namespace};
 
 use measure::{Effort, Figures};
 
@@ -139,20 +139,5 @@ fn tell(message: &str) {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = process::as_switch() {
-        return code;
-    }
-    let options = Options::parse();
-    let printed = namespace::enter().and_then(|entered| match entered {
-        Some(code) => Ok(code),
-        None => {
-            let text = run(&options)?;
-            writeln!(std::io::stdout(), "{text}")?;
-            Ok(ExitCode::SUCCESS)
-        }
-    });
-    printed.unwrap_or_else(|error| {
-        tell(&error.to_string());
-        ExitCode::FAILURE
-    })
+    namespace::main("reprise-control-bench", run)
 }

@@ -1,8 +1,11 @@
 //! A network namespace of the program's own, made by starting it once more in one.
 
+use std::io::Write as _;
 use std::process::{Command, ExitCode};
 
-use crate::Result;
+use clap::Parser;
+
+use crate::{Result, process};
 
 /// Set in the program that was started in a namespace.
 const INSIDE: &str = "REPRISE_CONTROL_BENCH_NAMESPACE";
@@ -10,12 +13,34 @@ const INSIDE: &str = "REPRISE_CONTROL_BENCH_NAMESPACE";
 /// Interfaces on which frames are sent and arrive, each beside the switch's.
 pub const PAIRS: [(&str, &str); 2] = [("sends", "port1"), ("takes", "port2")];
 
+/// The whole of a program that starts switches: it is the switch itself where it is started by that name. Else it does
+/// its work in namespaces of its own and prints what came of it.
+pub fn main<O: Parser>(program: &str, work: impl FnOnce(&O) -> Result<String>) -> ExitCode {
+    if let Some(code) = process::as_switch() {
+        return code;
+    }
+    let options = O::parse();
+    let done = enter().and_then(|entered| match entered {
+        Some(code) => Ok(code),
+        None => {
+            let text = work(&options)?;
+            writeln!(std::io::stdout(), "{text}")?;
+            Ok(ExitCode::SUCCESS)
+        }
+    });
+    done.unwrap_or_else(|error| {
+        // There is nobody to tell where this cannot be written.
+        let _ = writeln!(std::io::stderr(), "{program}: {error}");
+        ExitCode::FAILURE
+    })
+}
+
 /// Runs the program in new user and network namespaces with its interfaces, and gives its exit code; none where
 /// this process is the one inside.
 ///
 /// # Errors
 /// The machine allows no namespaces, or lacks iproute2 or util-linux.
-pub fn enter() -> Result<Option<ExitCode>> {
+fn enter() -> Result<Option<ExitCode>> {
     if std::env::var_os(INSIDE).is_some() {
         set_up()?;
         return Ok(None);

@@ -4,7 +4,6 @@
 //!
 //! What that is says a second switch, without a file, which is never killed and is given the same calls.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use control_bench::controller::{Client, Controller, DEVICE_ID};
 use control_bench::grammar::Grammar;
 use control_bench::process::{Kind, Place, Process};
 use control_bench::program::Program;
-use control_bench::{Result, namespace, process, thrift};
+use control_bench::{Result, namespace, thrift};
 use fastrand::Rng;
 use p4runtime_proto::p4::v1::entity::Entity::ExternEntry as Extern;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
@@ -648,22 +647,7 @@ fn hashes(switch: &mut Switch) -> Result<Vec<Given>> {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = process::as_switch() {
-        return code;
-    }
-    let options = Options::parse();
-    let done = namespace::enter().and_then(|entered| match entered {
-        Some(code) => Ok(code),
-        None => {
-            let runtime = tokio::runtime::Runtime::new()?;
-            let text = runtime.block_on(run(&options))?;
-            writeln!(std::io::stdout(), "{text}")?;
-            Ok(ExitCode::SUCCESS)
-        }
-    });
-    done.unwrap_or_else(|error| {
-        // There is nobody to tell where this cannot be written.
-        let _ = writeln!(std::io::stderr(), "reprise-control-kills: {error}");
-        ExitCode::FAILURE
+    namespace::main("reprise-control-kills", |options| {
+        tokio::runtime::Runtime::new()?.block_on(run(options))
     })
 }

@@ -9,7 +9,6 @@ mod racers;
 mod thrift_calls;
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +19,7 @@ use control_bench::grammar::Grammar;
 use control_bench::process::{Kind, Looked, Place, Process};
 use control_bench::program::Program;
 use control_bench::traffic::{Traffic, Way};
-use control_bench::{Result, namespace, process};
+use control_bench::{Result, namespace};
 use fastrand::Rng;
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -299,22 +298,8 @@ fn expect_accounted(totals: &Value, passed: &control_bench::traffic::Passed) -> 
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = process::as_switch() {
-        return code;
-    }
-    let options = Options::parse();
-    let done = namespace::enter().and_then(|entered| match entered {
-        Some(code) => Ok(code),
-        None => {
-            let runtime = tokio::runtime::Runtime::new()?;
-            let text = runtime.block_on(run(&options))?;
-            writeln!(std::io::stdout(), "{text}\nnothing was found")?;
-            Ok(ExitCode::SUCCESS)
-        }
-    });
-    done.unwrap_or_else(|error| {
-        // There is nobody to tell where this cannot be written.
-        let _ = writeln!(std::io::stderr(), "reprise-control-abuse: {error}");
-        ExitCode::FAILURE
+    namespace::main("reprise-control-abuse", |options| {
+        tokio::runtime::Runtime::new()?
+            .block_on(async { Ok(format!("{}\nnothing was found", run(options).await?)) })
     })
 }
