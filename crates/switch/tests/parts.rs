@@ -1,9 +1,9 @@
 //! A switch that is built with parts that the stock one has not: externs that change payloads, and an
 //! offload.
 
-#[path = "../../dataplane/tests/offload/double.rs"]
+#[path = "../../dataplane/tests/switch/offload/double.rs"]
 mod double;
-#[path = "../../dataplane/tests/support/mask.rs"]
+#[path = "../../dataplane/tests/switch/support/mask.rs"]
 mod mask;
 mod support;
 

@@ -8,7 +8,7 @@
 
 mod changes;
 mod cut_short;
-#[path = "../../../dataplane/tests/offload/double.rs"]
+#[path = "../../../dataplane/tests/switch/offload/double.rs"]
 mod double;
 mod entities;
 mod harness;

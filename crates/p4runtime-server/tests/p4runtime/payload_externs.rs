@@ -1,6 +1,6 @@
 //! Programs that call externs of the switch's own (docs/payload-externs.md), set as any other.
 
-#[path = "../../../dataplane/tests/support/mask.rs"]
+#[path = "../../../dataplane/tests/switch/support/mask.rs"]
 mod mask;
 
 use dataplane::SwitchConfig;

@@ -13,7 +13,7 @@ use crate::metrics::{self, Recent, Selection, Served};
 use crate::parts::Offloaded;
 use double::{Core, Double, Takes};
 
-#[path = "../../../../dataplane/tests/offload/double.rs"]
+#[path = "../../../../dataplane/tests/switch/offload/double.rs"]
 mod double;
 
 /// Drains that are waited for, so that the loop sleeps in some.

@@ -1,19 +1,11 @@
 //! Meters, parser value sets, idle timeouts, initial entries, hashes with chosen parameters.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "a test stops at what it did not expect, and tells one story"
-)]
-
-mod support;
 
 use dataplane::{
     ActionCall, ControlErrorKind, CrcParameters, MatchField, MeterConfig, MeterUnit, PortId,
     Switch, SwitchConfig, TableEntry, TableId,
 };
 use serde_json::{Value, json};
-use support::*;
+use crate::support::*;
 
 const MILLISECOND: u64 = 1_000_000;
 

@@ -1,16 +1,8 @@
 //! Random frames through a program that clones, recirculates, replicates and resubmits as the
 //! frame says: nothing vanishes uncounted, nothing panics, the same seed gives the same output.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "a test stops at what it did not expect, and tells one story"
-)]
-
-mod support;
 
 use dataplane::{CloneSession, MulticastGroup, PortId, Replica, Switch, SwitchConfig};
-use support::*;
+use crate::support::*;
 
 /// `PKT_INSTANCE_TYPE_RESUBMIT` of simple_switch.
 const RESUBMITTED: u64 = 6;

@@ -1,11 +1,4 @@
 //! Packet generators: counts, pace, what is late, control calls, program change. Time is in the hand.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test stops at what it did not expect, and tells one story"
-)]
-
-mod support;
 
 use std::sync::Arc;
 
@@ -13,7 +6,7 @@ use dataplane::{
     ControlErrorKind, DropReason, GeneratorChange, GeneratorConfig, GeneratorState,
     GeneratorStatus, Pace, PortId, Switch, SwitchConfig,
 };
-use support::*;
+use crate::support::*;
 
 /// A switch whose program sends everything to port 3, with the port that it came by in the frame.
 fn switch(config: SwitchConfig) -> Switch {

@@ -1,19 +1,11 @@
 //! Tables: the match kinds, entries, default actions, next nodes, direct counters.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "a test stops at what it did not expect, and tells one story"
-)]
-
-mod support;
 
 use dataplane::{
     ActionCall, ControlErrorKind, CounterValue, MatchField, Switch, SwitchConfig, TableEntry,
     TableId,
 };
 use serde_json::json;
-use support::*;
+use crate::support::*;
 
 /// A table `t` over the key fields; a hit writes `pkt.left`, a miss leaves 0xff there.
 fn matcher(key: &[(&str, &str)]) -> Builder {

@@ -1,16 +1,8 @@
 //! The loader: what dangles is a clear error, and no JSON makes it panic.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "a test stops at what it did not expect, and tells one story"
-)]
-
-mod support;
 
 use dataplane::Program;
 use serde_json::{Value, json};
-use support::*;
+use crate::support::*;
 
 /// Asserts that the program is refused with a message that has these parts.
 #[track_caller]

@@ -1,13 +1,7 @@
 //! What an offload must keep to, shown by one in memory that takes a part of the frames: with it, a
 //! switch counts, forwards and answers as one without.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "a test stops at what it did not expect, and tells one story"
-)]
 
-mod double;
+pub mod double;
 
 use std::sync::{Arc, Mutex};
 

@@ -1,16 +1,8 @@
 //! The parser: errors, lookahead, stacks, varbit fields, checksums.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "a test stops at what it did not expect, and tells one story"
-)]
-
-mod support;
 
 use dataplane::SwitchConfig;
 use serde_json::{Value, json};
-use support::*;
+use crate::support::*;
 
 /// Replaces the parser's states.
 fn states(b: &mut Builder, states: Value) {

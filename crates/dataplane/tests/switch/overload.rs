@@ -1,20 +1,12 @@
 //! More comes than can be sent: what the switch does about it, on a machine whose every pass takes
 //! a time, and whose receive ring loses what does not fit. Virtual time.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "a test stops at what it did not expect, and tells one story"
-)]
-
-mod support;
 
 use std::collections::VecDeque;
 
 use dataplane::{
     CloneSession, DropReason, MulticastGroup, PortId, Replica, Stream, Switch, SwitchConfig,
 };
-use support::*;
+use crate::support::*;
 
 const SECOND: u64 = 1_000_000_000;
 /// Many times what the queues hold.

@@ -1,19 +1,11 @@
 //! Traces: what a newcomer reads of a packet's way.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "a test stops at what it did not expect, and tells one story"
-)]
-
-mod support;
 
 use std::sync::{Arc, Mutex};
 
 use dataplane::{
     CloneSession, PortId, Replica, SwitchConfig, TraceEvent, TraceRenderer, TraceSink,
 };
-use support::*;
+use crate::support::*;
 
 #[derive(Default)]
 struct Text {
@@ -79,7 +71,7 @@ fn a_recirculated_packet_and_its_clone_are_told_step_by_step() {
     let expected = include_str!("trace_expected.txt");
     let text = text.lock().unwrap();
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trace_expected.txt");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/switch/trace_expected.txt");
         std::fs::write(path, text.as_str()).unwrap();
         return;
     }

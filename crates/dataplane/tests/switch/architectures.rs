@@ -1,19 +1,11 @@
 //! An architecture that is not v1model: other names, another width and unit, other rules. A program for
 //! it runs in the interpreter, on the same traffic manager.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "a test stops at what it did not expect, and tells one story"
-)]
-
-mod support;
 
 use dataplane::{
     DropReason, MulticastGroup, PortId, Program, Replica, Switch, SwitchConfig,
     engine::ir::{Architecture, Block, Intrinsic, Meaning, Moment, V1MODEL, Verdict, When},
 };
-use support::*;
+use crate::support::*;
 
 /// Two controls as in v1model; a port has 16 bits, 7 drops, a time is in nanoseconds, and a packet that is
 /// to be dropped is not multicast.

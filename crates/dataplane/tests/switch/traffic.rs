@@ -1,16 +1,8 @@
 //! The traffic manager: recirculation, clones, replicas, queues, rates, drains, program change.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    reason = "a test stops at what it did not expect, and tells one story"
-)]
-
-mod support;
 
 use dataplane::{CloneSession, DropReason, MulticastGroup, PortId, Replica, SwitchConfig};
 use serde_json::json;
-use support::*;
+use crate::support::*;
 
 fn session(id: u32, replicas: &[(u16, u16)]) -> CloneSession {
     CloneSession {
