@@ -5,6 +5,7 @@
 //! Every event has a name; `docs/switch.md` lists them with their fields.
 
 use std::cell::Cell;
+use std::fmt;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -12,9 +13,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tracing::field::Field;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::{self, Writer};
+use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 
 use crate::error::SwitchError;
@@ -91,7 +95,7 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<Log, SwitchErr
     let layer = tracing_subscriber::fmt::layer().with_writer(lines);
     let layer = layer.with_target(false).with_ansi(false);
     let layer = match format {
-        LogFormat::Text => layer.boxed(),
+        LogFormat::Text => layer.fmt_fields(text_fields()).boxed(),
         LogFormat::Json => {
             let layer = layer.json().flatten_event(true);
             let layer = layer.with_current_span(false).with_span_list(false);
@@ -104,6 +108,20 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<Log, SwitchErr
         source: io::Error::other(error),
     })?;
     Ok(log)
+}
+
+/// As the library's, with quotes around every value that would otherwise end at its first space.
+fn text_fields() -> impl for<'a> FormatFields<'a> + 'static {
+    let show = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| {
+        let (name, shown) = (field.name(), format!("{value:?}"));
+        let is_open = shown.contains(char::is_whitespace) && !shown.starts_with('"');
+        match (name, is_open) {
+            ("message", _) => writer.write_str(&shown),
+            (_, true) => write!(writer, "{name}={shown:?}"),
+            (_, false) => write!(writer, "{name}={shown}"),
+        }
+    };
+    format::debug_fn(show).delimited(" ")
 }
 
 impl Log {
