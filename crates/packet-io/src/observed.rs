@@ -5,25 +5,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 
-/// Looks at frames as they pass a port.
+/// Looks at frames as they pass a port. Whatever becomes of an observer, its port forwards on: nothing it does can
+/// fail for the port.
 pub trait Observer: Send {
     /// A frame that arrived.
-    ///
-    /// # Errors
-    /// A capture file that cannot be written.
-    fn received(&mut self, now: Nanos, frame: &[u8]) -> Result<(), PortError>;
+    fn received(&mut self, now: Nanos, frame: &[u8]);
 
     /// A frame that the switch sends; whether the kernel takes it is not known yet.
-    ///
-    /// # Errors
-    /// A capture file that cannot be written.
-    fn sent(&mut self, now: Nanos, frame: &[u8]) -> Result<(), PortError>;
+    fn sent(&mut self, now: Nanos, frame: &[u8]);
 
     /// No more frames for now.
-    ///
-    /// # Errors
-    /// A capture file that cannot be written.
-    fn flush(&mut self) -> Result<(), PortError>;
+    fn flush(&mut self);
 }
 
 /// An observer that outlives its port: the port may be lost and opened again.
@@ -47,10 +39,9 @@ impl ObservedPort {
         }
     }
 
-    fn flush_observer(&mut self) -> Result<(), PortError> {
-        match std::mem::take(&mut self.is_dirty) {
-            true => lock(&self.observer).flush(),
-            false => Ok(()),
+    fn flush_observer(&mut self) {
+        if std::mem::take(&mut self.is_dirty) {
+            lock(&self.observer).flush();
         }
     }
 }
@@ -71,30 +62,29 @@ impl Port for ObservedPort {
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, PortError> {
         let mut observer = lock(&self.observer);
-        let mut seen = Ok(());
         let n_frames = self.port.receive(now, max_frames, &mut |frame| {
-            if seen.is_ok() {
-                seen = observer.received(now, frame);
-            }
+            observer.received(now, frame);
             take(frame);
         })?;
         if n_frames > 0 {
             // A frame that is dropped has no flush behind it that would do this.
-            observer.flush()?;
+            observer.flush();
         }
-        seen.map(|()| n_frames)
+        Ok(n_frames)
     }
 
     fn transmit(&mut self, now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {
         let whole = [frame.head, frame.payload].concat();
         self.port.transmit(now, frame)?;
         self.is_dirty = true;
-        lock(&self.observer).sent(now, &whole)
+        lock(&self.observer).sent(now, &whole);
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<(), PortError> {
-        self.port.flush()?;
-        self.flush_observer()
+        let flushed = self.port.flush();
+        self.flush_observer();
+        flushed
     }
 
     fn has_unsent(&self) -> bool {
@@ -106,8 +96,9 @@ impl Port for ObservedPort {
     }
 
     fn close(&mut self) -> Result<(), PortError> {
-        self.port.close()?;
-        self.flush_observer()
+        let closed = self.port.close();
+        self.flush_observer();
+        closed
     }
 
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -143,19 +134,16 @@ mod tests {
     }
 
     impl Observer for Seen {
-        fn received(&mut self, now: Nanos, frame: &[u8]) -> Result<(), PortError> {
+        fn received(&mut self, now: Nanos, frame: &[u8]) {
             self.frames.push(('r', now, frame.to_vec()));
-            Ok(())
         }
 
-        fn sent(&mut self, now: Nanos, frame: &[u8]) -> Result<(), PortError> {
+        fn sent(&mut self, now: Nanos, frame: &[u8]) {
             self.frames.push(('s', now, frame.to_vec()));
-            Ok(())
         }
 
-        fn flush(&mut self) -> Result<(), PortError> {
+        fn flush(&mut self) {
             self.n_flushes += 1;
-            Ok(())
         }
     }
 

@@ -270,9 +270,10 @@ fn a_recorder_writes_both_ways_into_captures_that_can_be_read_at_any_time() {
     let open = |file: &TemporaryFile| PcapPort::open(Some(file.path()), None).expect("a capture");
     assert_eq!(open(&received).first_timestamp_ns(), None);
 
-    recorder.received(5_000, &[1; 60]).expect("a file");
-    recorder.sent(6_000, &[2; 61]).expect("a file");
-    recorder.flush().expect("a file");
+    recorder.received(5_000, &[1; 60]);
+    recorder.sent(6_000, &[2; 61]);
+    recorder.flush();
+    assert!(recorder.take_end().is_none());
     let (mut received, mut sent) = (open(&received), open(&sent));
     assert_eq!(received.first_timestamp_ns(), Some(3_000_005_000));
     assert_eq!(sent.first_timestamp_ns(), Some(3_000_006_000));

@@ -1,15 +1,19 @@
-//! A capture on a disk that is full.
+//! Captures and recordings on a disk that is full.
 
+#[path = "../../packet-io/tests/frames/mod.rs"]
+mod frames;
 #[path = "../../packet-io/tests/namespace/mod.rs"]
 mod namespace;
 mod support;
 
 use std::net::UdpSocket;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use namespace::{in_mount_namespace, ip};
-use packet_io::{PcapPort, Port};
+use frames::{numbered, receive, send};
+use namespace::{in_mount_namespace, ip, veth_pair};
+use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port};
 use serde_json::Value;
 use support::{Running, TemporaryFolder, program, run};
 
@@ -109,6 +113,66 @@ fn a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take() 
         assert_eq!(sent + refused + inside, received, "{totals}");
         assert_eq!(sent, (16 * 1024 - 24) / (16 + 542), "as many as fit");
         assert_eq!(frames_in(&capture), sent);
+    });
+}
+
+/// What comes by one port leaves by the other.
+fn crossing(folder: &TemporaryFolder) -> String {
+    let flood = std::fs::read_to_string(program("flood.p4")).expect("the program");
+    let to_group = "standard.mcast_grp = 1;";
+    let across = "standard.egress_spec = 3 - standard.ingress_port;";
+    assert!(flood.contains(to_group));
+    folder.file("cross.p4", flood.replace(to_group, across))
+}
+
+#[test]
+fn recordings_end_where_the_disk_is_full_and_their_ports_forward_on() {
+    let name = "recordings_end_where_the_disk_is_full_and_their_ports_forward_on";
+    in_mount_namespace(name, || {
+        ip("link set lo up");
+        veth_pair("a0", "a1");
+        veth_pair("b0", "b1");
+        let folder = TemporaryFolder::new("full-recording");
+        let disk = folder.path("disk");
+        mount(&disk);
+        let crossing = crossing(&folder);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reprise-switch"));
+        command.arg0("simple_switch").stdin(Stdio::null());
+        command.args(["-i", "1@a1", "-i", "2@b1", "--pcap"]);
+        command.arg(&disk).arg(&crossing);
+        let switch = Running::of(command);
+        let open = |name| AfPacketPort::open(name, AfPacketConfig::default()).expect("a cable");
+        let (mut a, mut b) = (open("a0"), open("b0"));
+        for round in 0..20 {
+            let (from, to) = match round % 2 {
+                0 => (&mut a, &mut b),
+                _ => (&mut b, &mut a),
+            };
+            let sent: Vec<_> = (0..30).map(|n| numbered(30 * round + n, 500)).collect();
+            send(from, sent.clone());
+            assert_eq!(receive(to, sent.len()), sent, "round {round}");
+        }
+        switch.signal("-TERM");
+        let (status, _, said) = switch.end();
+        assert_eq!(status, Some(0), "{said}");
+        let mut total = 0;
+        for (file, port) in [("a1_in", 1), ("b1_out", 2), ("b1_in", 2), ("a1_out", 1)] {
+            let file = disk.join(format!("{file}.pcap"));
+            let expected = format!(
+                "port {port} is recorded no further, and forwards on: capture file {}: cannot write: No space left on device (os error 28)",
+                file.display()
+            );
+            assert_eq!(said.matches(&expected).count(), 1, "{expected}: {said}");
+            let field = format!("error=\"capture file {}: cannot write", file.display());
+            assert!(
+                said.contains(&field),
+                "values with spaces are quoted: {said}"
+            );
+            total += std::fs::metadata(&file).expect("a recording").len();
+            assert!(frames_in(&file) < 300, "{}", file.display());
+        }
+        assert_eq!(said.lines().count(), 4, "{said}");
+        assert!(total <= 16 * 1024, "{total} bytes");
     });
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn observe(
 ) -> Result<Observers, PortError> {
     let mut observers = Observers::new();
     if let (Some(folder), PortSource::Interface(interface)) = (&options.recordings, &port.source) {
-        observers.push(recorder(folder, interface, epoch_ns)?);
+        observers.push(Recording::create(port.id, folder, interface, epoch_ns)?);
     }
     if let (Some(log), 1..) = (log, options.dumped_bytes) {
         observers.push(Arc::new(Mutex::new(Dump {
@@ -41,10 +41,51 @@ pub(crate) fn observed(port: Box<dyn Port>, observers: &[SharedObserver]) -> Box
     })
 }
 
-fn recorder(folder: &Path, interface: &str, epoch_ns: u64) -> Result<SharedObserver, PortError> {
-    let file = |way: &str| folder.join(format!("{interface}_{way}.pcap"));
-    let recorder = Recorder::create(&file("in"), &file("out"), epoch_ns)?;
-    Ok(Arc::new(Mutex::new(recorder)))
+/// Records the frames of a port, and tells the log when a file ends.
+struct Recording {
+    port: PortId,
+    recorder: Recorder,
+}
+
+impl Recording {
+    fn create(
+        port: PortId,
+        folder: &Path,
+        interface: &str,
+        epoch_ns: u64,
+    ) -> Result<SharedObserver, PortError> {
+        let file = |way: &str| folder.join(format!("{interface}_{way}.pcap"));
+        let recorder = Recorder::create(&file("in"), &file("out"), epoch_ns)?;
+        Ok(Arc::new(Mutex::new(Recording { port, recorder })))
+    }
+
+    fn tell_ends(&mut self) {
+        let port = self.port.0;
+        while let Some(error) = self.recorder.take_end() {
+            tracing::error!(
+                event = "recording_ended",
+                port,
+                %error,
+                "port {port} is recorded no further, and forwards on: {error}"
+            );
+        }
+    }
+}
+
+impl Observer for Recording {
+    fn received(&mut self, now: u64, frame: &[u8]) {
+        self.recorder.received(now, frame);
+    }
+
+    fn sent(&mut self, now: u64, frame: &[u8]) {
+        self.recorder.sent(now, frame);
+    }
+
+    /// Follows every batch of frames, so that ends are told in time.
+    fn flush(&mut self) {
+        self.recorder.flush();
+        self.tell_ends();
+    }
 }
 
 /// Logs the first bytes of each frame.
@@ -68,18 +109,15 @@ impl Dump {
 }
 
 impl Observer for Dump {
-    fn received(&mut self, _: u64, frame: &[u8]) -> Result<(), PortError> {
+    fn received(&mut self, _: u64, frame: &[u8]) {
         self.tell("Received", frame);
-        Ok(())
     }
 
-    fn sent(&mut self, _: u64, frame: &[u8]) -> Result<(), PortError> {
+    fn sent(&mut self, _: u64, frame: &[u8]) {
         self.tell("Sending", frame);
-        Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), PortError> {
+    fn flush(&mut self) {
         self.log.write();
-        Ok(())
     }
 }
