@@ -102,10 +102,12 @@ impl File {
             certificates.map_err(|error| self.error(format!("is damaged as PEM: {error}")))?;
         if certificates.is_empty() {
             let expected = "expected PEM with \"-----BEGIN CERTIFICATE-----\"";
+            let advice = match has_pem(bytes) || bytes.is_empty() {
+                true => "",
+                false => "; `openssl x509 -inform der -in FILE` turns a binary one into PEM",
+            };
             let found = found(bytes);
-            return Err(self.error(format!(
-                "{expected}, found {found}; `openssl x509 -inform der -in FILE` turns a binary one into PEM"
-            )));
+            return Err(self.error(format!("{expected}, found {found}{advice}")));
         }
         Ok(certificates)
     }
@@ -213,6 +215,8 @@ impl Validity {
             }
         };
         let not_before = match at(Duration::ZERO) {
+            // Where it was too late from the beginning of all time, webpki has found the dates in disorder.
+            Some(CertificateError::Expired) => return Err(ENDS_BEFORE_IT_BEGINS.to_owned()),
             Some(CertificateError::NotValidYetContext { not_before, .. }) => not_before.as_secs(),
             _ => 0,
         };
@@ -226,6 +230,9 @@ impl Validity {
         })
     }
 }
+
+const ENDS_BEFORE_IT_BEGINS: &str =
+    "is never valid, since its end lies before its begin: make another certificate";
 
 /// Why a certificate is none that can be shown.
 fn unusable(error: &Error) -> String {
@@ -241,6 +248,12 @@ pub(crate) const VERSION_1: &str = "is of X.509 version 1, expected version 3: m
 /// rustls has no word of its own for it, and webpki's is behind another.
 pub(crate) fn is_of_version_1(error: &dyn fmt::Debug) -> bool {
     format!("{error:?}").contains("UnsupportedCertVersion")
+}
+
+/// Whether there is anything in it that PEM has a word for.
+fn has_pem(bytes: &[u8]) -> bool {
+    let mut sections = <(SectionKind, Vec<u8>)>::pem_slice_iter(bytes);
+    sections.any(|section| section.is_ok())
 }
 
 /// What there is in place of what was expected.

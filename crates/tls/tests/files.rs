@@ -48,6 +48,8 @@ fn each_file_that_cannot_be_used_is_named_with_what_to_do() {
     let other = authority.issue(HERE, Good::Now).write(folder, "other");
     let expired = authority.issue(HERE, Good::UntilLongAgo);
     let expired = expired.write(folder, "expired");
+    let never = authority.issue(HERE, Good::Never);
+    let never = never.write(folder, "never");
     let early = authority.issue(HERE, Good::FromFarAhead);
     let early = early.write(folder, "early");
     let file = |name: &str, text: &str| write(folder.join(name), text);
@@ -131,6 +133,11 @@ fn each_file_that_cannot_be_used_is_named_with_what_to_do() {
             "expired on 2001-02-03 00:00:00 UTC",
         ),
         (
+            with(&never.certificate, &never.key, None),
+            &never.certificate,
+            "is never valid, since its end lies before its begin",
+        ),
+        (
             with(&early.certificate, &early.key, None),
             &early.certificate,
             "is not valid before 2999-01-01 00:00:00 UTC",
@@ -143,6 +150,16 @@ fn each_file_that_cannot_be_used_is_named_with_what_to_do() {
             "{files:?}: {said}"
         );
     }
+}
+
+#[test]
+fn only_a_file_that_may_be_binary_is_advised_to_become_pem() {
+    let folder = folder();
+    let files = Authority::new("a").issue(HERE, Good::Now);
+    let mut files = files.write(folder.path(), "good");
+    files.certificate.clone_from(&files.key);
+    let said = said(server(&files, None));
+    assert!(said.ends_with("found a private key"), "{said}");
 }
 
 #[test]

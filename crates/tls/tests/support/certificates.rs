@@ -47,6 +47,8 @@ pub enum Good {
     Now,
     UntilLongAgo,
     FromFarAhead,
+    /// Its end lies before its begin, as `openssl x509 -days -1` makes it.
+    Never,
     /// From two or three seconds ahead.
     Soon,
 }
@@ -86,6 +88,10 @@ impl Authority {
             Good::Now => {}
             Good::UntilLongAgo => about.not_after = date_time_ymd(2001, 2, 3),
             Good::FromFarAhead => about.not_before = date_time_ymd(2999, 1, 1),
+            Good::Never => {
+                about.not_before = SystemTime::now().into();
+                about.not_after = (SystemTime::now() - Duration::from_secs(86_400)).into();
+            }
             Good::Soon => {
                 about.not_before = (SystemTime::now() + Duration::from_secs(3)).into();
             }
