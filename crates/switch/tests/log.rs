@@ -3,6 +3,7 @@
 mod support;
 
 use std::net::UdpSocket;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
@@ -57,19 +58,33 @@ fn a_pipeline_that_is_set_is_told_at_level_info_only() {
         "message": "the pipeline \"forward\" is set",
         "event": "pipeline_set",
         "name": "forward",
+        "source": "forward",
         "tables": 1,
     });
     let told: Vec<Value> = json.before.iter().map(|line| event(line)).collect();
     assert_eq!(told, [expected]);
     let text = start(&["--log-level", "info"]);
     let told: Vec<_> = text.before.iter().map(|line| parts(line)).collect();
-    let fields = "the pipeline \"forward\" is set event=\"pipeline_set\" name=\"forward\" tables=1";
+    let fields = "the pipeline \"forward\" is set event=\"pipeline_set\" name=\"forward\" source=\"forward\" tables=1";
     assert_eq!(told, [("INFO", fields)]);
     let quiet = start(&[]);
     assert_eq!(quiet.before, [""; 0]);
     for switch in [json, text, quiet] {
         switch.stop("-TERM");
     }
+}
+
+#[test]
+fn a_program_that_the_switch_compiles_is_not_warned_of() {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let program = program.join("../../testdata/stf/table_initial_entries.p4");
+    let program = program.display().to_string();
+    let ports = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+    let switch = Running::start_that_logs(&[&ports[..], &[&program]].concat());
+    // The compiler has its own words for an entry of it.
+    let events = switch.before.iter().filter(|it| it.contains("event="));
+    assert_eq!(events.collect::<Vec<_>>(), [""; 0]);
+    switch.stop("-TERM");
 }
 
 #[test]

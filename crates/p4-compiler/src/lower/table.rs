@@ -155,10 +155,6 @@ impl Lower<'_> {
             .as_ref()
             .map(|used| self.default_info(used));
         let no_action = || ("NoAction".to_owned(), Vec::new());
-        let entry_count = table
-            .entries
-            .as_ref()
-            .map_or(0, |(_, list)| list.len() as u32);
         self.resources.tables.push(TableInfo {
             table: id,
             name: name.clone(),
@@ -180,11 +176,7 @@ impl Lower<'_> {
             match_type,
             kind: kind.to_owned(),
             action_profile,
-            max_size: if entry_count > 0 && table.property("size").is_none() {
-                entry_count
-            } else {
-                u32::try_from(size).unwrap_or(u32::MAX)
-            },
+            max_size: max_size(table, size),
             with_counters: counter.is_some(),
             support_timeout: supports_timeout(table),
             direct_meters: meter.map(|at| self.externs[at].name.clone()),
@@ -237,7 +229,7 @@ impl Lower<'_> {
 
     fn table_size(&mut self, table: &ir::Table) -> u64 {
         let Some(property) = table.property("size") else {
-            return u64::from(DEFAULT_SIZE);
+            return default_size(table);
         };
         match self.resolve(&property.value).kind {
             ExprKind::Int(value) => match value.to_u64() {
@@ -497,6 +489,23 @@ impl Lower<'_> {
             _ => None,
         }
     }
+}
+
+/// A table of constant entries takes no further ones, so that without a size of its own it has room for them only.
+fn max_size(table: &ir::Table, size: u64) -> u32 {
+    let is_sized = table.property("size").is_some();
+    let max = match &table.entries {
+        Some((true, entries)) if !is_sized && !entries.is_empty() => entries.len() as u64,
+        _ => size,
+    };
+    u32::try_from(max).unwrap_or(u32::MAX)
+}
+
+/// Without a size of its own. p4c counts a table's first entries for it also where they are not constant, so that the
+/// table is full before a controller comes.
+fn default_size(table: &ir::Table) -> u64 {
+    let n_entries = table.entries.as_ref().map_or(0, |(_, list)| list.len());
+    u64::from(DEFAULT_SIZE).max(n_entries as u64)
 }
 
 fn supports_timeout(table: &ir::Table) -> bool {

@@ -53,6 +53,8 @@ pub fn check_pipeline(config: ForwardingPipelineConfig) -> PipelineResult<()> {
 /// A checked pipeline.
 pub(crate) struct Pipeline {
     config: ForwardingPipelineConfig,
+    /// The path of the program's source, if its compiler wrote it.
+    source: Option<String>,
     program: Program,
     tables: BTreeMap<u32, Table>,
     profiles: BTreeMap<u32, Profile>,
@@ -114,6 +116,7 @@ impl Pipeline {
             packet_out,
             names: types.into_names(),
             objects: objects(p4info),
+            source: json.program,
             config,
         })
     }
@@ -137,12 +140,20 @@ impl Pipeline {
         let name = package.map_or("", |package| &package.name);
         let tables = p4info.map_or(0, |p4info| p4info.tables.len());
         let cookie = self.config.cookie.as_ref().map(|cookie| cookie.cookie);
+        let source = self.source.as_deref().unwrap_or_default();
+        // Most P4Infos have no name, since few programs are annotated with one.
+        let shown = match (name, source) {
+            ("", "") => "a pipeline without a name".to_owned(),
+            ("", source) => format!("the pipeline of {source}"),
+            (name, _) => format!("the pipeline \"{name}\""),
+        };
         tracing::info!(
             event = "pipeline_set",
             name,
+            source,
             tables,
             cookie,
-            "the pipeline \"{name}\" is set"
+            "{shown} is set"
         );
         if let Some(p4info) = p4info {
             coverage::tell(p4info, &self.program);
