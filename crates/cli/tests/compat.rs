@@ -262,11 +262,14 @@ fn version_and_help_say_whose_they_are() {
                 .ok(&format!("{name} --version"))
                 .starts_with(&format!("{name} of reprise"))
         );
-        assert!(
-            bench
-                .ok(&format!("{name} --help"))
-                .contains("--p4runtime-files FILE,...")
-        );
+        let help = bench.ok(&format!("{name} --help"));
+        assert!(help.contains("--p4runtime-files FILE,..."));
+        let refused = help.lines().filter(|line| line.ends_with("refused"));
+        let refused: Vec<_> = refused.collect();
+        assert!(!refused.is_empty(), "{help}");
+        for line in refused {
+            assert!(line.ends_with(" refused"), "{line}");
+        }
     }
 }
 

@@ -220,9 +220,30 @@ fn unknown(elems: &[&PathElem], text: String) -> PathError {
     };
     match absent().any(|path| is_within(&path)) {
         true => PathError::Absent(format!("path {text}: the switch does not have it")),
-        false => PathError::Unknown(format!(
-            "path {text}: expected one of /interfaces, found nothing of that name in its schema"
-        )),
+        false => PathError::Unknown(format!("path {text}: {}", expected(elems))),
+    }
+}
+
+/// What the schema has where a path leaves it.
+fn expected(elems: &[&PathElem]) -> String {
+    let mut beginnings = (0..elems.len()).rev().map(|n_elems| &elems[..n_elems]);
+    let reached = beginnings.find_map(|begin| {
+        let mut nodes = NODES.iter();
+        nodes.find(|node| matches(begin, &node.path))
+    });
+    let path = reached.map_or(&[][..], |node| &node.path[..]);
+    let below = NODES
+        .iter()
+        .filter_map(|node| match node.path.split_last() {
+            Some((name, above)) if above == path => Some(*name),
+            _ => None,
+        });
+    let (place, below) = (path.join("/"), below.collect::<Vec<_>>().join(", "));
+    match below.is_empty() {
+        true => format!("expected nothing below the leaf /{place}, found more"),
+        false => {
+            format!("expected one of {below} in /{place}, found nothing of that name in its schema")
+        }
     }
 }
 
@@ -328,6 +349,28 @@ mod tests {
         assert!(query(one).unwrap().is_exact && query("/interfaces").unwrap().is_exact);
         assert!(!query("/interfaces/interface/state").unwrap().is_exact);
         assert!(!query("/interfaces/interface[name=a]/*").unwrap().is_exact);
+    }
+
+    #[test]
+    fn a_path_that_leaves_the_schema_is_told_what_is_there() {
+        for (text, expected) in [
+            ("/system/state", "expected one of interfaces in /, found"),
+            (
+                "/interfaces/interface[name=a]/colour",
+                "state in /interfaces/interface, found nothing of that name",
+            ),
+            (
+                "/interfaces/interface[name=a]/config/colour",
+                "in /interfaces/interface/config, found nothing of that name",
+            ),
+            (
+                "/interfaces/interface[name=a]/config/enabled/colour",
+                "expected nothing below the leaf /interfaces/interface/config/enabled",
+            ),
+        ] {
+            let refused = query(text).err().unwrap();
+            assert!(refused.message().contains(expected), "{refused:?}");
+        }
     }
 
     #[test]

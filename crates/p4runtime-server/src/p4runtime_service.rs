@@ -174,16 +174,24 @@ async fn set_pipeline(
     request: SetForwardingPipelineConfigRequest,
     caller: &Writer,
 ) -> Result<(), Status> {
-    let (action, config) = (request.action(), request.config);
+    let (number, action, config) = (request.action, request.action(), request.config);
     let expect_allowed = |arbitration: &Arbitration| -> Result<(), Status> {
         let access = arbitration.expect_primary(&caller.role, caller.election_id)?;
         Ok(access.expect_pipeline()?)
     };
     expect_allowed(&lock(&device.arbitration))?;
     match action {
-        Action::Unspecified => Err(Status::invalid_argument(
-            "expected an action, found UNSPECIFIED",
-        )),
+        // An unknown number is read as this one.
+        Action::Unspecified => {
+            let found = match number {
+                0 => "UNSPECIFIED".to_owned(),
+                number => number.to_string(),
+            };
+            let message = format!(
+                "expected VERIFY, VERIFY_AND_SAVE, VERIFY_AND_COMMIT, COMMIT or RECONCILE_AND_COMMIT, found {found}"
+            );
+            Err(Status::invalid_argument(message))
+        }
         Action::Verify => verify(device, config).map(drop),
         Action::VerifyAndSave => {
             let checked = verify(device, config)?;

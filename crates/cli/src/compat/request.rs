@@ -116,7 +116,7 @@ fn help(name: Name) {
             Does::Refused(_) => "refused",
             _ => "",
         };
-        output::text(format!("  {names:<44}{note}").trim_end());
+        output::text(format!("  {names:<44} {note}").trim_end());
     }
 }
 

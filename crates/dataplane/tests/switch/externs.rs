@@ -1,11 +1,11 @@
 //! Meters, parser value sets, idle timeouts, initial entries, hashes with chosen parameters.
 
+use crate::support::*;
 use dataplane::{
     ActionCall, ControlErrorKind, CrcParameters, MatchField, MeterConfig, MeterUnit, PortId,
     Switch, SwitchConfig, TableEntry, TableId,
 };
 use serde_json::{Value, json};
-use crate::support::*;
 
 const MILLISECOND: u64 = 1_000_000;
 
@@ -68,6 +68,7 @@ fn a_meter_beyond_the_end_leaves_the_destination_as_it_was() {
     assert_eq!(left_at(&mut switch, 0, &[4, 0, 0, 0]), 0x77);
     let refused = switch.set_meter_cell(meter, 4, None).unwrap_err();
     assert_eq!(refused.kind, ControlErrorKind::OutOfRange);
+    assert_eq!(refused.message, "meter \"meter\": index 4 of 4 cells");
     let mut wrong = RATES;
     wrong.peak_rate = 999;
     let refused = switch.set_meter_cell(meter, 0, Some(wrong)).unwrap_err();

@@ -1,11 +1,11 @@
 //! Tables: the match kinds, entries, default actions, next nodes, direct counters.
 
+use crate::support::*;
 use dataplane::{
     ActionCall, ControlErrorKind, CounterValue, MatchField, Switch, SwitchConfig, TableEntry,
     TableId,
 };
 use serde_json::json;
-use crate::support::*;
 
 /// A table `t` over the key fields; a hit writes `pkt.left`, a miss leaves 0xff there.
 fn matcher(key: &[(&str, &str)]) -> Builder {
@@ -398,14 +398,19 @@ fn registers_and_counters_are_read_and_written_by_index() {
     // Beyond the end: nothing is read, written or counted.
     let out = exchange(&mut switch, 0, 0, &[9, 0, 0xab, 0xcd]);
     assert_eq!(out[0].frame, [9, 0, 0xab, 0xcd]);
-    assert_eq!(
-        switch.register_cell(r, 4).unwrap_err().kind,
-        ControlErrorKind::OutOfRange
-    );
-    assert_eq!(
-        switch.counter_cell(c, 4).unwrap_err().kind,
-        ControlErrorKind::OutOfRange
-    );
+    for (refused, message) in [
+        (
+            switch.register_cell(r, 4).unwrap_err(),
+            "register \"r\": index 4 of 4 cells",
+        ),
+        (
+            switch.counter_cell(c, 4).unwrap_err(),
+            "counter \"c\": index 4 of 4 cells",
+        ),
+    ] {
+        assert_eq!(refused.kind, ControlErrorKind::OutOfRange);
+        assert_eq!(refused.message, message);
+    }
     let refused = switch.set_register_cell(r, 0, &[0x10, 0]).unwrap_err();
     assert_eq!(refused.kind, ControlErrorKind::InvalidArgument);
     let value: Vec<u8> = (1..=25).collect();

@@ -6,7 +6,10 @@ use p4runtime_proto::p4::v1::forwarding_pipeline_config::Cookie;
 use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::update::Type;
-use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, GetForwardingPipelineConfigRequest};
+use p4runtime_proto::p4::v1::{
+    ForwardingPipelineConfig, GetForwardingPipelineConfigRequest,
+    SetForwardingPipelineConfigRequest,
+};
 use prost::Message;
 use tonic::{Code, Status};
 
@@ -157,6 +160,15 @@ async fn actions_that_make_no_sense_are_refused() {
         let refused = primary.set_pipeline(action, config).await.unwrap_err();
         assert_eq!(refused.code(), code, "{action:?}: {refused:?}");
     }
+    let request = SetForwardingPipelineConfigRequest {
+        device_id: DEVICE_ID,
+        election_id: primary.election_id,
+        action: 7,
+        ..Default::default()
+    };
+    let set = primary.client.set_forwarding_pipeline_config(request);
+    let refused = patiently(set).await.unwrap_err();
+    assert!(refused.message().ends_with(", found 7"), "{refused:?}");
 }
 
 // spec: set-pipeline.errors

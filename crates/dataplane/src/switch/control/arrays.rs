@@ -21,7 +21,9 @@ impl Switch {
     pub fn counter_cell(&self, counter: CounterId, index: u64) -> Controlled<CounterValue> {
         let cells = self.loaded()?.externs.counters.cells(counter);
         let cells = cells.ok_or_else(|| missing("counter", counter.index()))?;
-        Ok(cells[place("counter", index, cells.len())?])
+        let declared = self.model.state.program.ir.counters.get(counter.index());
+        let name = declared.map_or("", |declared| declared.name.as_str());
+        Ok(cells[place(("counter", name), index, cells.len())?])
     }
 
     /// Writes a cell of a counter array.
@@ -70,7 +72,7 @@ impl Switch {
         let registers = &self.loaded()?.externs.registers;
         let declared = self.declared_register(register);
         let declared = declared.ok_or_else(|| missing("register", register.index()))?;
-        let place = place("register", index, declared.cells)?;
+        let place = place(("register", &declared.name), index, declared.cells)?;
         let cell = registers.get(register, place).unwrap_or_default();
         Ok(value::to_canonical_bytes(&cell, declared.bits))
     }

@@ -19,12 +19,17 @@ impl Switch {
         declared.ok_or_else(|| missing("meter", meter.index()))
     }
 
+    fn place_in_meter(&self, meter: MeterId, index: u64) -> Controlled<usize> {
+        let declared = self.declared_meter(meter)?;
+        place(("meter", &declared.name), index, declared.cells)
+    }
+
     /// The rates of a cell of a meter array; none is green.
     ///
     /// # Errors
     /// `NotFound` for the array, `OutOfRange` for the index.
     pub fn meter_cell(&self, meter: MeterId, index: u64) -> Controlled<Option<MeterConfig>> {
-        let index = place("meter", index, self.declared_meter(meter)?.cells)?;
+        let index = self.place_in_meter(meter, index)?;
         let cell = self.loaded()?.externs.meters.get(meter, index);
         Ok(cell.and_then(|cell| cell.config()))
     }
@@ -34,7 +39,7 @@ impl Switch {
     /// # Errors
     /// As [`Switch::meter_cell`].
     pub fn meter_counts(&self, meter: MeterId, index: u64) -> Controlled<MeterCounts> {
-        let index = place("meter", index, self.declared_meter(meter)?.cells)?;
+        let index = self.place_in_meter(meter, index)?;
         let cell = self.loaded()?.externs.meters.get(meter, index);
         Ok(cell.map(|cell| cell.counts).unwrap_or_default())
     }
@@ -44,7 +49,7 @@ impl Switch {
     /// # Errors
     /// As [`Switch::meter_cell`].
     pub fn reset_meter_counts(&mut self, meter: MeterId, index: u64) -> Controlled {
-        let index = place("meter", index, self.declared_meter(meter)?.cells)?;
+        let index = self.place_in_meter(meter, index)?;
         if let Some(cell) = self.loaded_mut()?.externs.meters.get_mut(meter, index) {
             cell.counts = MeterCounts::default();
         }
@@ -82,7 +87,7 @@ impl Switch {
         config: Option<MeterConfig>,
     ) -> Controlled {
         let declared = self.declared_meter(meter)?;
-        let index = place("meter", index, declared.cells)?;
+        let index = place(("meter", &declared.name), index, declared.cells)?;
         if let Some(config) = &config {
             check_meter("meter", declared.kind, config)?;
         }

@@ -45,12 +45,12 @@ impl Switch {
     }
 }
 
-/// The place of an index in an array.
-fn place(what: &str, index: u64, cells: usize) -> Controlled<usize> {
+/// The place of an index in an array of that kind and name.
+fn place((kind, name): (&str, &str), index: u64, cells: usize) -> Controlled<usize> {
     match usize::try_from(index) {
         Ok(place) if place < cells => Ok(place),
         _ => {
-            let message = format!("{what}: index {index} of {cells} cells");
+            let message = format!("{kind} \"{name}\": index {index} of {cells} cells");
             refuse(ControlErrorKind::OutOfRange, message)
         }
     }
