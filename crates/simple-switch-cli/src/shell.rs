@@ -95,10 +95,22 @@ fn connect(options: &Options, out: &Output) -> Result<Session, Ended> {
         Some(path) => given_program(&mut session, path)?,
         None => program_of_switch(&mut session)?,
     };
-    let program = Program::from_json(&json)
-        .map_err(|error| Ended::Said(format!("the program is no BMv2 JSON: {error}")))?;
+    let program = match json.is_empty() && options.json.is_none() {
+        true => without_program(options, out)?,
+        false => Program::from_json(&json)
+            .map_err(|error| Ended::Said(format!("the program is no BMv2 JSON: {error}")))?,
+    };
     session.set_program(program);
     Ok(session)
+}
+
+/// A switch that was started with `--no-p4` has none, and takes one.
+fn without_program(options: &Options, out: &Output) -> Result<Program, Ended> {
+    let name = options.program;
+    out.error_line(format_args!(
+        "{name}: the switch has no program yet: load_new_config_file FILE.json and swap_configs give it one"
+    ))?;
+    Ok(Program::default())
 }
 
 fn program_of_switch(session: &mut Session) -> Result<Vec<u8>, Ended> {

@@ -50,9 +50,9 @@ fn reply(call: &Message, result: impl FnOnce(&mut Writer)) -> Reaction {
     Reaction::Answer(writer.into_bytes())
 }
 
-fn the_program(call: &Message) -> Reaction {
+fn the_program(call: &Message, program: &str) -> Reaction {
     reply(call, |writer| {
-        writer.field(0, Type::Bytes).bytes(PROGRAM.as_bytes());
+        writer.field(0, Type::Bytes).bytes(program.as_bytes());
     })
 }
 
@@ -79,7 +79,14 @@ fn next_call(stream: &mut TcpStream, received: &mut Vec<u8>) -> Option<Message> 
 
 impl Server {
     /// One connection; the program is asked for first.
-    fn start(mut react: impl FnMut(&Message) -> Reaction + Send + 'static) -> Self {
+    fn start(react: impl FnMut(&Message) -> Reaction + Send + 'static) -> Self {
+        Self::with_program(PROGRAM, react)
+    }
+
+    fn with_program(
+        program: &'static str,
+        mut react: impl FnMut(&Message) -> Reaction + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let (hold, held) = mpsc::channel();
@@ -88,7 +95,7 @@ impl Server {
             let mut received = Vec::new();
             while let Some(call) = next_call(&mut stream, &mut received) {
                 let reaction = match &*call.name {
-                    "standard:bm_get_config" => the_program(&call),
+                    "standard:bm_get_config" => the_program(&call, program),
                     _ => react(&call),
                 };
                 match reaction {
@@ -160,6 +167,21 @@ fn without_a_switch_the_port_is_told() {
         err(&ended)
     );
     assert_eq!(ended.status.code(), Some(1));
+}
+
+#[test]
+fn a_switch_without_a_program_is_told_and_can_be_given_one() {
+    let server = Server::with_program("", |call| reply(call, |_| {}));
+    let file = std::env::temp_dir().join(format!("reprise-cli-{}.json", std::process::id()));
+    std::fs::write(&file, PROGRAM).unwrap();
+    let commands = format!("load_new_config_file {}\n", file.display());
+    let ended = run(server.port, &commands);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(
+        err(&ended),
+        "simple_switch_CLI: the switch has no program yet: load_new_config_file FILE.json and swap_configs give it one\n"
+    );
+    assert_eq!(ended.status.code(), Some(0), "{}", out(&ended));
 }
 
 #[test]
