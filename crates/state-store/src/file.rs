@@ -1,7 +1,7 @@
 //! The file: opened by one switch at a time, changed by whole transactions.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -33,6 +33,9 @@ pub(crate) const STATE: TableDefinition<'_, &'static [u8], &'static [u8]> =
 pub(crate) const PORTS_DISABLED: TableDefinition<'_, u16, ()> =
     TableDefinition::new("ports disabled");
 
+/// What redb's files begin with.
+const MAGIC: [u8; 4] = *b"redb";
+
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 /// Why a transaction failed.
@@ -62,9 +65,19 @@ pub enum OpenError {
     /// Two switches would write over each other.
     #[error("another switch uses it: give each its own")]
     InUse,
-    /// It is something else, or was damaged.
+    /// It is something else.
     #[error("expected a state file of reprise-switch, found {0}: name another, or move it away")]
     Foreign(String),
+    /// A disk or a copy has changed it, or cut it short.
+    #[error(
+        "expected a whole state file of reprise-switch, found one that is damaged or cut short: put a copy in its place, or move it away to begin anew"
+    )]
+    Damaged,
+    /// As mktemp makes one.
+    #[error(
+        "expected a state file of reprise-switch, found an empty file: remove it, the switch makes its own"
+    )]
+    Empty,
     /// Another version has written it.
     #[error(
         "expected format {FORMAT}, found {0}: use the version of reprise-switch that wrote it, or name another file"
@@ -100,9 +113,11 @@ impl StateFile {
             make(path)?;
         }
         let database = open_whole(path)?;
-        expect_format(&database)?;
-        let contents =
-            contents::read(&database).map_err(|error| OpenError::Foreign(error.to_string()))?;
+        expect_format(path, &database)?;
+        let contents = contents::read(&database).map_err(|error| match error {
+            Failure::Redb(redb::Error::Io(error)) => OpenError::System(error),
+            _ => OpenError::Damaged,
+        })?;
         let opened = Mutex::new(Opened {
             database: Some(database),
             behind: Vec::new(),
@@ -184,17 +199,17 @@ fn begin(database: &Database) -> Result<()> {
 
 /// Opens a file of this process.
 fn open_there(path: &Path) -> std::result::Result<Database, OpenError> {
-    Database::open(path).map_err(not_opened)
+    Database::open(path).map_err(|error| not_opened(path, error))
 }
 
 /// Opens a file that anybody may have changed: every page's checksum is looked at.
 fn open_whole(path: &Path) -> std::result::Result<Database, OpenError> {
     let mut builder = Database::builder();
     builder.set_check_integrity_on_open(true);
-    builder.open(path).map_err(not_opened)
+    builder.open(path).map_err(|error| not_opened(path, error))
 }
 
-fn not_opened(error: DatabaseError) -> OpenError {
+fn not_opened(path: &Path, error: DatabaseError) -> OpenError {
     match error {
         DatabaseError::DatabaseAlreadyOpen => OpenError::InUse,
         DatabaseError::Storage(redb::StorageError::Io(error))
@@ -205,11 +220,24 @@ fn not_opened(error: DatabaseError) -> OpenError {
         {
             OpenError::System(error)
         }
-        other => OpenError::Foreign(format!("something else ({other})")),
+        _ => not_whole(path),
     }
 }
 
-fn expect_format(database: &Database) -> std::result::Result<(), OpenError> {
+/// What a file is that is no database: its first bytes say so.
+fn not_whole(path: &Path) -> OpenError {
+    let mut first = Vec::new();
+    let file = File::open(path);
+    let read = file.and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut first));
+    match read {
+        Err(error) => OpenError::System(error),
+        Ok(0) => OpenError::Empty,
+        Ok(_) if first == MAGIC => OpenError::Damaged,
+        Ok(_) => OpenError::Foreign("something else".to_owned()),
+    }
+}
+
+fn expect_format(path: &Path, database: &Database) -> std::result::Result<(), OpenError> {
     let found = || -> Result<Option<u32>> {
         let about = database.begin_read()?.open_table(ABOUT)?;
         Ok(about.get("format")?.map(|format| format.value()))
@@ -218,7 +246,10 @@ fn expect_format(database: &Database) -> std::result::Result<(), OpenError> {
         Ok(Some(FORMAT)) => Ok(()),
         Ok(Some(other)) => Err(OpenError::Format(other)),
         Ok(None) => Err(OpenError::Foreign("one without a format".to_owned())),
-        Err(error) => Err(OpenError::Foreign(format!("something else ({error})"))),
+        Err(Failure::Redb(redb::Error::TableDoesNotExist(_))) => Err(OpenError::Foreign(
+            "a database of another program".to_owned(),
+        )),
+        Err(_) => Err(not_whole(path)),
     }
 }
 

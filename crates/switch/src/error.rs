@@ -47,26 +47,13 @@ pub(crate) enum SwitchError {
     Port(#[from] PortError),
     #[error(transparent)]
     Tls(#[from] tls::FileError),
-    #[error(
-        "cannot serve P4Runtime on {address}: {source}{hint}", hint = in_use_hint(source, "--grpc")
-    )]
+    #[error("cannot serve {service} on {address}: {source}{hint}")]
     Listen {
+        service: &'static str,
         address: SocketAddr,
         source: io::Error,
-    },
-    #[error(
-        "cannot serve metrics on {address}: {source}{hint}", hint = in_use_hint(source, "--metrics")
-    )]
-    ListenForMetrics {
-        address: SocketAddr,
-        source: io::Error,
-    },
-    #[error(
-        "cannot serve Thrift on {address}: {source}{hint}", hint = in_use_hint(source, "--thrift-port")
-    )]
-    ListenForThrift {
-        address: SocketAddr,
-        source: io::Error,
+        /// What to do, behind a semicolon.
+        hint: String,
     },
     #[error(
         "the process may have {found} files open, expected {expected} at least for so many ports and workers: raise the limit (\"ulimit -n 1024\")"
@@ -84,6 +71,15 @@ pub(crate) enum SwitchError {
 }
 
 impl SwitchError {
+    /// Whether somebody has what the switch wants, who may be about to end.
+    pub(crate) fn is_held(&self) -> bool {
+        match self {
+            SwitchError::Port(error) => is_held_port(error),
+            SwitchError::Listen { source, .. } => source.kind() == io::ErrorKind::AddrInUse,
+            _ => false,
+        }
+    }
+
     /// 2 for a wrong command line, as everywhere; 3 for a supervisor that waits for an interface; 1 for
     /// everything else.
     pub(crate) fn exit_code(&self) -> u8 {
@@ -95,12 +91,11 @@ impl SwitchError {
     }
 }
 
-/// What to do where somebody else has an address.
-fn in_use_hint(error: &io::Error, option: &str) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => format!(
-            "; another switch may be running: choose another address with {option}, port 0 takes a free one"
-        ),
-        _ => String::new(),
+/// As [`SwitchError::is_held`].
+pub(crate) fn is_held_port(error: &PortError) -> bool {
+    match error {
+        PortError::InUse { .. } => true,
+        PortError::Socket { source, .. } => source.kind() == io::ErrorKind::AddrInUse,
+        _ => false,
     }
 }

@@ -26,6 +26,7 @@ mod log;
 mod metrics;
 mod options;
 mod parts;
+mod patience;
 mod ports;
 mod program;
 mod services;
@@ -51,7 +52,9 @@ use crate::handle::LoopHandle;
 use crate::interfaces::{Interfaces, Watched};
 use crate::options::Options;
 pub use crate::parts::{MadePayloadExtern, Offloaded, Parts};
+use crate::patience::Patience;
 use crate::ports::{OpenPort, OpenPorts};
+use crate::program::InForce;
 use crate::services::Services;
 use crate::state::StateAtStart;
 use crate::totals::{Detail, Totals};
@@ -68,8 +71,13 @@ pub fn main(parts: &Parts) -> ExitCode {
     match run(&options, parts) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("error: {error}"));
-            ExitCode::from(error.exit_code())
+            let (begin, code) = match &options.bmv2 {
+                // Of BMv2's programs scripts know no other code.
+                Some(bmv2) => (format!("{}: ", bmv2.name.as_str()), 1),
+                None => (String::new(), error.exit_code()),
+            };
+            say(&format!("{begin}error: {error}"));
+            ExitCode::from(code)
         }
     }
 }
@@ -143,7 +151,7 @@ pub fn forward(
         workers: open.collect(),
         watched: Vec::new(),
     };
-    let stopped = prepare(&options, parts, |_| Ok(open)).and_then(|mut prepared| {
+    let stopped = prepare(&options, parts, |_, _| Ok(open)).and_then(|mut prepared| {
         prepared.services.serve(&options)?;
         let handle = prepared.handle.clone();
         let stopper = thread::spawn(move || {
@@ -181,7 +189,9 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
     })?;
     let bmv2 = options.bmv2.as_ref();
     let packet_log = bmv2.map(bmv2::Log::open).transpose()?.flatten();
-    let open = |options: &Options| ports::open(options, packet_log.as_ref());
+    let open = |options: &Options, patience: &mut Patience| {
+        ports::open(options, packet_log.as_ref(), patience)
+    };
     let mut prepared = prepare(options, parts, open)?;
     if let (Some(log), Some(true)) = (&packet_log, bmv2.map(bmv2::Bmv2::traces)) {
         let sink = log.sink(options.cpu_port());
@@ -192,7 +202,7 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
             .set_trace(Some(sink));
     }
     let mut result = Ok(());
-    if prepared.is_up {
+    if let Some(in_force) = prepared.in_force.take() {
         if let Some(monitor) = monitor {
             prepared.watch(monitor, options.exit_on_port_loss)?;
         }
@@ -205,6 +215,7 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
             options,
             &prepared.described,
             &prepared.services,
+            &in_force,
         ));
         if bmv2.is_some() {
             bmv2::tell_ready(packet_log.as_ref(), &prepared.services);
@@ -232,8 +243,8 @@ struct Prepared {
     interfaces: Option<Interfaces>,
     /// How the trace ends, where there is one.
     trace: Option<TraceEnd>,
-    /// Nobody stopped it meanwhile.
-    is_up: bool,
+    /// The program; none if somebody stopped the switch meanwhile.
+    in_force: Option<InForce>,
 }
 
 /// Everything that can be wrong is looked at before the first packet: command line, program,
@@ -241,7 +252,7 @@ struct Prepared {
 fn prepare(
     options: &Options,
     parts: &Parts,
-    open: impl FnOnce(&Options) -> Result<OpenPorts, PortError>,
+    open: impl FnOnce(&Options, &mut Patience) -> Result<OpenPorts, PortError>,
 ) -> Result<Prepared, SwitchError> {
     options.check()?;
     let program = options
@@ -256,12 +267,14 @@ fn prepare(
         .transpose()?;
     options.check_entries(program.as_ref())?;
     let generators = generators::read(options)?;
-    let state = options.state.as_deref().map(StateAtStart::open);
+    let mut patience = Patience::new();
+    let state = options.state.as_deref();
+    let state = state.map(|path| StateAtStart::open(path, &mut patience));
     let state = state.transpose()?;
     let OpenPorts {
         workers: ports,
         watched,
-    } = open(options)?;
+    } = open(options, &mut patience)?;
     let described = ports.first().into_iter().flatten();
     let described = described.map(|port| port.described.clone()).collect();
     let (handle, mut loops) = event_loops(options, parts, ports)?;
@@ -270,9 +283,9 @@ fn prepare(
         loops[0].switch_mut().set_trace(Some(sink));
         end
     });
-    let services = Services::start(handle.clone(), options)?;
+    let services = Services::start(handle.clone(), options, &mut patience)?;
     let mut workers = Workers::start(loops.remove(0), loops, handle.clone())?;
-    let is_up = services.configure(&mut workers, program, entries, state)?;
+    let in_force = services.configure(&mut workers, program, entries, state)?;
     Ok(Prepared {
         workers,
         services,
@@ -281,7 +294,7 @@ fn prepare(
         watched,
         interfaces: None,
         trace,
-        is_up,
+        in_force,
     })
 }
 
@@ -367,7 +380,12 @@ fn say(line: &str) {
 }
 
 /// Scripts wait for a line that begins with "ready: ".
-fn ready_line(options: &Options, ports: &[String], services: &Services) -> String {
+fn ready_line(
+    options: &Options,
+    ports: &[String],
+    services: &Services,
+    program: &InForce,
+) -> String {
     let ports = if ports.is_empty() {
         "none".to_owned()
     } else {
@@ -379,10 +397,6 @@ fn ready_line(options: &Options, ports: &[String], services: &Services) -> Strin
         }
         Some(address) => format!("on {address}"),
         None => "off".to_owned(),
-    };
-    let program = match &options.program {
-        Some(path) => path.display().to_string(),
-        None => "none yet".to_owned(),
     };
     let metrics = match services.metrics_address() {
         Some(address) => format!(", metrics on {address}"),

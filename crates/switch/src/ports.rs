@@ -10,8 +10,10 @@ use packet_io::{
 };
 
 use crate::bmv2::{self, Bmv2, Log, Observers};
+use crate::error::is_held_port;
 use crate::interfaces::{LinkStatus, Watched};
 use crate::options::{Options, PortOption, PortSource};
+use crate::patience::Patience;
 
 /// An open port with its number and how it was named.
 pub(crate) struct OpenPort {
@@ -136,7 +138,11 @@ pub(crate) struct OpenPorts {
 }
 
 /// Opens all of them; the captures' time 0 is the earliest first frame, unless they replace interfaces.
-pub(crate) fn open(options: &Options, log: Option<&Log>) -> Result<OpenPorts, PortError> {
+pub(crate) fn open(
+    options: &Options,
+    log: Option<&Log>,
+    patience: &mut Patience,
+) -> Result<OpenPorts, PortError> {
     let epoch_ns = since_1970_ns();
     let n_workers = usize::from(options.workers);
     let mut workers: Vec<Vec<OpenPort>> = (0..n_workers).map(|_| Vec::new()).collect();
@@ -170,7 +176,7 @@ pub(crate) fn open(options: &Options, log: Option<&Log>) -> Result<OpenPorts, Po
             n_workers,
             observers,
         };
-        let mut ports = opening.open()?;
+        let mut ports = patience.try_for(is_held_port, || opening.open())?;
         if let Some(port) = opening.watched(&ports) {
             for open in &mut ports {
                 open.link = Some(Arc::clone(&port.status));

@@ -1,5 +1,6 @@
 //! From the command line's PROGRAM to what the switch runs: BMv2 JSON, with its P4Info.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,7 @@ use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::WriteRequest;
 use p4runtime_proto::text_format;
 use prost::Message;
+use serde_json::Value;
 
 use crate::error::SwitchError;
 use crate::options::Options;
@@ -22,6 +24,41 @@ pub(crate) struct LoadedProgram {
     pub(crate) json: String,
     /// What a controller may do with it. `None`: a .json program was given without.
     pub(crate) p4info: Option<P4Info>,
+}
+
+/// What forwards when the switch is ready, and where it came from.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum InForce {
+    Nothing,
+    CommandLine(PathBuf),
+    StateFile {
+        /// The source's path, if the program has it.
+        source: Option<String>,
+        file: PathBuf,
+    },
+}
+
+impl InForce {
+    /// A program that came from a state file.
+    pub(crate) fn restored(json: &[u8], file: PathBuf) -> InForce {
+        let json: Option<Value> = serde_json::from_slice(json).ok();
+        let source = json.and_then(|json| Some(json.get("program")?.as_str()?.to_owned()));
+        InForce::StateFile { source, file }
+    }
+}
+
+impl fmt::Display for InForce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InForce::Nothing => f.write_str("none yet"),
+            InForce::CommandLine(path) => write!(f, "{}", path.display()),
+            InForce::StateFile { source, file } => {
+                // Not every compiler writes it.
+                let source = source.as_deref().unwrap_or("that");
+                write!(f, "{source} of state file {}", file.display())
+            }
+        }
+    }
 }
 
 /// Updates to apply at the start.
@@ -40,7 +77,8 @@ pub(crate) fn load(
     let p4info = options.p4info.as_deref();
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("p4") => compile(path, options, !parts.payload_externs.is_empty()),
-        Some("json") => Ok(LoadedProgram {
+        // BMv2's programs take a file of any name.
+        extension if extension == Some("json") || options.bmv2.is_some() => Ok(LoadedProgram {
             path: path.to_owned(),
             json: read_text("read the program", path)?,
             p4info: p4info.map(read_p4info).transpose()?,

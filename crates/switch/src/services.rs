@@ -21,7 +21,8 @@ use crate::error::SwitchError;
 use crate::handle::LoopHandle;
 use crate::metrics::{self, Recent, Served};
 use crate::options::Options;
-use crate::program::{Entries, LoadedProgram};
+use crate::patience::Patience;
+use crate::program::{Entries, InForce, LoadedProgram};
 use crate::say;
 use crate::state::StateAtStart;
 use crate::workers::Workers;
@@ -52,7 +53,11 @@ pub(crate) struct Services {
 
 impl Services {
     /// Binds the address and begins to listen for signals.
-    pub(crate) fn start(handle: LoopHandle, options: &Options) -> Result<Services, SwitchError> {
+    pub(crate) fn start(
+        handle: LoopHandle,
+        options: &Options,
+        patience: &mut Patience,
+    ) -> Result<Services, SwitchError> {
         let system = |operation| move |source| SwitchError::System { operation, source };
         let tls = options.grpc_access.tls_files().map(tls::Server::open);
         let tls = tls.transpose()?;
@@ -62,14 +67,15 @@ impl Services {
             .enable_all()
             .build()
             .map_err(system("start the control threads"))?;
-        let (listener, grpc_address) = options.grpc_address().map(listen).transpose()?.unzip();
-        let metrics = options.metrics.map(listen_for_metrics).transpose()?;
-        let (metrics_listener, metrics_address) = metrics.unzip();
-        let thrift = options
-            .thrift_address()
-            .map(listen_for_thrift)
-            .transpose()?;
-        let (thrift_listener, thrift_address) = thrift.unzip();
+        let mut listen = |service: Service, address: Option<SocketAddr>| {
+            let listen = |address| {
+                patience.try_for(SwitchError::is_held, || service.listen(address, options))
+            };
+            address.map(listen).transpose().map(Option::unzip)
+        };
+        let (listener, grpc_address) = listen(Service::P4Runtime, options.grpc_address())?;
+        let (metrics_listener, metrics_address) = listen(Service::Metrics, options.metrics)?;
+        let (thrift_listener, thrift_address) = listen(Service::Thrift, options.thrift_address())?;
         {
             let _context = runtime.enter();
             let mut stops = vec![SignalKind::interrupt(), SignalKind::terminate()];
@@ -122,16 +128,16 @@ impl Services {
     }
 
     /// Gives the switch the program and the entries of the command line, the way a controller
-    /// would. False if it was stopped meanwhile.
+    /// would, unless its state file has others; what forwards then. None if it was stopped meanwhile.
     pub(crate) fn configure(
         &self,
         workers: &mut Workers,
         program: Option<LoadedProgram>,
         entries: Option<Entries>,
         state: Option<StateAtStart>,
-    ) -> Result<bool, SwitchError> {
+    ) -> Result<Option<InForce>, SwitchError> {
         if program.is_none() && state.is_none() {
-            return Ok(true);
+            return Ok(Some(InForce::Nothing));
         }
         let (done, result) = mpsc::channel();
         let (server, handle) = (self.server.clone(), self.handle.clone());
@@ -146,7 +152,8 @@ impl Services {
             outcome = result.try_recv().ok();
             outcome.is_some()
         })?;
-        outcome.unwrap_or(Ok(())).map(|()| is_up)
+        let in_force = outcome.unwrap_or(Ok(InForce::Nothing))?;
+        Ok(is_up.then_some(in_force))
     }
 
     /// Answers P4Runtime calls, and whoever asks for metrics, and tells the log of drops, from now on.
@@ -165,7 +172,7 @@ impl Services {
         let listener = {
             let _context = self.runtime.enter();
             tokio::net::TcpListener::from_std(listener)
-                .map_err(|source| SwitchError::Listen { address, source })?
+                .map_err(|source| Service::P4Runtime.refused(address, source, options))?
         };
         let said = match &options.grpc_access {
             access if access.tls_client_ca.is_some() => None,
@@ -215,7 +222,7 @@ impl Services {
         let listener = {
             let _context = self.runtime.enter();
             tokio::net::TcpListener::from_std(listener)
-                .map_err(|source| SwitchError::ListenForMetrics { address, source })?
+                .map_err(|source| Service::Metrics.refused(address, source, options))?
         };
         let recent = Recent::new();
         let kept = recent.clone().keep(Arc::clone(self.server.device()));
@@ -245,7 +252,7 @@ impl Services {
         let listener = {
             let _context = self.runtime.enter();
             tokio::net::TcpListener::from_std(listener)
-                .map_err(|source| SwitchError::ListenForThrift { address, source })?
+                .map_err(|source| Service::Thrift.refused(address, source, options))?
         };
         if let Some(said) = beyond_loopback("Thrift", address, "--thrift-addr 127.0.0.1") {
             tracing::warn!(event = "thrift_beyond_loopback", %address, "{said}");
@@ -281,15 +288,32 @@ async fn set_up_or_restore(
     program: Option<LoadedProgram>,
     entries: Option<Entries>,
     state: Option<StateAtStart>,
-) -> Result<(), SwitchError> {
-    let is_restored = match state {
+) -> Result<InForce, SwitchError> {
+    let restored_from = match state {
         Some(state) => state.restore(server).await?,
-        None => false,
+        None => None,
     };
-    match program {
-        Some(program) if !is_restored => set_up(server, program, entries).await,
-        _ => Ok(()),
+    let Some(file) = restored_from else {
+        let Some(program) = program else {
+            return Ok(InForce::Nothing);
+        };
+        let path = program.path.clone();
+        set_up(server, program, entries).await?;
+        return Ok(InForce::CommandLine(path));
+    };
+    let committed = server.device().committed();
+    let json = committed.map_or_else(Arc::default, |pipeline| Arc::clone(pipeline.config()));
+    let in_force = InForce::restored(&json, file);
+    if let Some(program) = program.filter(|it| it.json.as_bytes() != &json[..]) {
+        let program = program.path.display();
+        tracing::warn!(
+            event = "program_ignored",
+            %program,
+            in_force = %in_force,
+            "{program} of the command line is not loaded, since {in_force} forwards: to use {program} move the state file away, or set it now (\"reprise pipeline set {program}\")"
+        );
     }
+    Ok(in_force)
 }
 
 /// Program, then entries.
@@ -373,23 +397,76 @@ fn entry_errors(request: &WriteRequest, error: &WriteError) -> String {
     )
 }
 
+/// What listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Service {
+    P4Runtime,
+    Metrics,
+    Thrift,
+}
+
+impl Service {
+    fn name(self) -> &'static str {
+        match self {
+            Service::P4Runtime => "P4Runtime",
+            Service::Metrics => "metrics",
+            Service::Thrift => "Thrift",
+        }
+    }
+
+    /// The option of its address, under the name by which the switch was started.
+    fn option(self, options: &Options) -> &'static str {
+        match (self, &options.bmv2) {
+            (Service::P4Runtime, None) => "--grpc",
+            (Service::P4Runtime, Some(_)) => "-- --grpc-server-addr",
+            (Service::Metrics, _) => "--metrics",
+            (Service::Thrift, _) => "--thrift-port",
+        }
+    }
+
+    fn listen(
+        self,
+        address: SocketAddr,
+        options: &Options,
+    ) -> Result<(TcpListener, SocketAddr), SwitchError> {
+        bind(address).map_err(|source| self.refused(address, source, options))
+    }
+
+    fn refused(self, address: SocketAddr, source: io::Error, options: &Options) -> SwitchError {
+        // BMv2's option wants a number from 1 on.
+        let takes_zero = self != Service::Thrift || options.bmv2.is_none();
+        let hint = match source.kind() {
+            io::ErrorKind::AddrInUse => {
+                let option = self.option(options);
+                let zero = if takes_zero {
+                    ", port 0 takes a free one"
+                } else {
+                    ""
+                };
+                format!(
+                    "; another switch may be running: choose another address with {option}{zero}"
+                )
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                "; this machine does not have it (\"ip -br address\" lists those that it has)"
+                    .to_owned()
+            }
+            _ => String::new(),
+        };
+        SwitchError::Listen {
+            service: self.name(),
+            address,
+            source,
+            hint,
+        }
+    }
+}
+
 fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     let bound = listener.local_addr()?;
     Ok((listener, bound))
-}
-
-fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), SwitchError> {
-    bind(address).map_err(|source| SwitchError::Listen { address, source })
-}
-
-fn listen_for_metrics(address: SocketAddr) -> Result<(TcpListener, SocketAddr), SwitchError> {
-    bind(address).map_err(|source| SwitchError::ListenForMetrics { address, source })
-}
-
-fn listen_for_thrift(address: SocketAddr) -> Result<(TcpListener, SocketAddr), SwitchError> {
-    bind(address).map_err(|source| SwitchError::ListenForThrift { address, source })
 }
 
 /// What is said of an address that others than this machine reach.

@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use control::{Batch, Checked, Error, JsonOrigin, OperationResult, Turn};
+use control::{Batch, Checked, Error, JsonOrigin, Kept, OperationResult, Store, StoreError, Turn};
 use dataplane::Program;
 use p4runtime_server::{ORIGIN_KIND, RestoreError, Server, Stored};
-use state_store::{Contents, StateFile, StoredPipeline};
+use state_store::{Contents, OpenError, StateFile, StoredPipeline};
 
 use crate::error::SwitchError;
+use crate::patience::Patience;
 use crate::ports::since_1970_ns;
 
 /// A state file, and what it had when it was opened.
@@ -19,9 +21,10 @@ pub(crate) struct StateAtStart {
 }
 
 impl StateAtStart {
-    pub(crate) fn open(path: &Path) -> Result<Self, SwitchError> {
+    pub(crate) fn open(path: &Path, patience: &mut Patience) -> Result<Self, SwitchError> {
         let path = path.to_owned();
-        match StateFile::open(&path) {
+        let is_held = |error: &OpenError| matches!(error, OpenError::InUse);
+        match patience.try_for(is_held, || StateFile::open(&path)) {
             Ok((file, contents)) => Ok(Self {
                 path,
                 file,
@@ -34,8 +37,8 @@ impl StateAtStart {
         }
     }
 
-    /// Whether there was a pipeline; everything that is written from now on is kept.
-    pub(crate) async fn restore(self, server: &Server) -> Result<bool, SwitchError> {
+    /// Where the pipeline has come from, if there was one; everything that is written from now on is kept.
+    pub(crate) async fn restore(self, server: &Server) -> Result<Option<PathBuf>, SwitchError> {
         let Self {
             path,
             file,
@@ -49,23 +52,68 @@ impl StateAtStart {
         match restore(server, contents).await {
             Ok(()) => {}
             // The loop was stopped; it says so itself.
-            Err(RestoreError::Refused(Error::Stopped)) => return Ok(true),
+            Err(RestoreError::Refused(Error::Stopped)) => return Ok(Some(path)),
             Err(error) => {
                 let message = format!("what it has cannot be set again: {error}");
                 return Err(SwitchError::State { path, message });
             }
         }
-        server.device().keep_in(Arc::new(file));
-        if is_there {
-            tracing::info!(
-                event = "state_restored",
-                path = %path.display(),
-                operations = n_operations,
-                "the pipeline and {n_operations} writes of {} are set again",
-                path.display()
-            );
+        let kept = KeptFile {
+            file,
+            path: path.clone(),
+            is_behind: AtomicBool::new(false),
+        };
+        server.device().keep_in(Arc::new(kept));
+        if !is_there {
+            return Ok(None);
         }
-        Ok(is_there)
+        tracing::info!(
+            event = "state_restored",
+            path = %path.display(),
+            operations = n_operations,
+            "the pipeline and {n_operations} writes of {} are set again",
+            path.display()
+        );
+        Ok(Some(path))
+    }
+}
+
+/// A state file whose failures the log has too: once, and once when it is written again.
+struct KeptFile {
+    file: StateFile,
+    path: PathBuf,
+    is_behind: AtomicBool,
+}
+
+impl KeptFile {
+    fn told(&self, result: Result<(), StoreError>) -> Result<(), StoreError> {
+        let was_behind = self.is_behind.swap(result.is_err(), Ordering::Relaxed);
+        let path = self.path.display();
+        match &result {
+            Err(error) if !was_behind => tracing::error!(
+                event = "state_not_written",
+                %path,
+                %error,
+                "{error}: calls that change something are refused until it can be written"
+            ),
+            Ok(()) if was_behind => tracing::warn!(
+                event = "state_written",
+                %path,
+                "state file {path} is written again, and has everything"
+            ),
+            _ => {}
+        }
+        result
+    }
+}
+
+impl Store for KeptFile {
+    fn catch_up(&self) -> Result<(), StoreError> {
+        self.told(self.file.catch_up())
+    }
+
+    fn keep(&self, kept: Kept) -> Result<(), StoreError> {
+        self.told(self.file.keep(kept))
     }
 }
 

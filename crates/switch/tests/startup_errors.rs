@@ -6,7 +6,8 @@ mod namespace;
 mod support;
 
 use std::net::TcpListener;
-use std::process::Command;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 
 use namespace::{in_namespace, ip, veth_pair};
 use support::{Running, TemporaryFolder, error, program};
@@ -286,6 +287,113 @@ fn an_interface_that_cannot_be_used_is_said() {
         let said = error(1, &["-i", "1@v0", "--grpc", UNUSED_ADDRESS]);
         assert!(said.contains("interface \"v0\" is down"), "{said}");
     });
+}
+
+/// The switch under one of BMv2's names.
+fn named(name: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reprise-switch"));
+    command.arg0(name).args(arguments).stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn errors_under_bmv2s_names_begin_with_them_name_their_options_and_have_code_1() {
+    let json = program("forward.json").display().to_string();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let port = address.rsplit(':').next().expect("a port");
+    let grpc = ["--thrift-port", "9", "--", "--grpc-server-addr", &address];
+    for (name, arguments, expected) in [
+        (
+            "simple_switch",
+            &["-i", "1@a", "-i", "1@b", &json][..],
+            "port 1 is given twice: 1@a and 1@b".to_owned(),
+        ),
+        (
+            "simple_switch",
+            &["-i", "1@a", "-i", "2@a", &json],
+            "interface \"a\" is given twice: 1@a and 2@a".to_owned(),
+        ),
+        (
+            "simple_switch",
+            &["--thrift-port", port, &json],
+            format!(
+                "cannot serve Thrift on {address}: Address already in use (os error 98); another switch may be running: choose another address with --thrift-port\n"
+            ),
+        ),
+        (
+            "simple_switch_grpc",
+            &[&[json.as_str()][..], &grpc[..]].concat(),
+            format!(
+                "cannot serve P4Runtime on {address}: Address already in use (os error 98); another switch may be running: choose another address with -- --grpc-server-addr, port 0 takes a free one\n"
+            ),
+        ),
+    ] {
+        let output = named(name, arguments).output().expect("the switch starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        let expected = format!("{name}: error: {expected}");
+        assert!(said.starts_with(&expected), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_program_of_any_name_is_json_under_bmv2s_names() {
+    let folder = TemporaryFolder::new("any-name");
+    let json = std::fs::read(program("forward.json")).expect("the program");
+    let json = folder.file("compiled.out", json);
+    let port = TcpListener::bind(UNUSED_ADDRESS).and_then(|free| free.local_addr());
+    let port = port.expect("a free port").port().to_string();
+    let switch = Running::of(named("simple_switch", &["--thrift-port", &port, &json]));
+    assert!(
+        switch.ready.contains(&format!("program {json}")),
+        "{}",
+        switch.ready
+    );
+    switch.signal("-TERM");
+    assert_eq!(switch.end().0, Some(0));
+}
+
+#[test]
+fn a_switch_that_is_started_while_another_one_ends_waits_for_it() {
+    in_namespace(
+        "a_switch_that_is_started_while_another_one_ends_waits_for_it",
+        || {
+            ip("link set lo up");
+            let interfaces: Vec<String> = (0..12).map(|n| format!("s{n}")).collect();
+            let ports = interfaces.iter().zip(0..).flat_map(|(interface, n)| {
+                veth_pair(interface, &format!("{interface}x"));
+                ["-i".to_owned(), format!("{n}@{interface}")]
+            });
+            let folder = TemporaryFolder::new("one-after-another");
+            let state = folder.path("state").display().to_string();
+            let served = [
+                "--grpc",
+                "127.0.0.1:9559",
+                "--thrift-port",
+                "9090",
+                "--metrics",
+                "127.0.0.1:9100",
+            ];
+            let ports: Vec<String> = ports.collect();
+            let ports = ports.iter().map(String::as_str);
+            let others = ["--log-level", "info", "--state", &state];
+            let arguments: Vec<&str> = ports.chain(served).chain(others).collect();
+            for (signal, code) in [("-TERM", Some(0)), ("-KILL", None)] {
+                let first = Running::start_that_logs(&arguments);
+                first.signal(signal);
+                let next = Running::start_that_logs(&arguments);
+                assert_eq!(first.end().0, code);
+                let waits = next
+                    .before
+                    .iter()
+                    .filter(|line| line.contains("start_waits"));
+                println!("{signal}: {:?}", waits.collect::<Vec<_>>());
+                next.signal("-TERM");
+                assert_eq!(next.end().0, Some(0));
+            }
+        },
+    );
 }
 
 #[test]

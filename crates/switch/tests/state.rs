@@ -445,12 +445,16 @@ async fn a_switch_on_a_disk(disk: &Path) {
         "{refused:?}"
     );
     assert_eq!(controller.state().await, there);
+    let told = switch.wait_for_line(&["state_not_written"]);
+    assert!(told.contains("ERROR") && told.contains(&state), "{told}");
     fs::remove_file(disk.join("filler")).expect("removed");
     let (updates, after) = batch(&mut random, controller.ids, &there);
     controller
         .write(updates)
         .await
         .expect("there is room again");
+    let told = switch.wait_for_line(&["event"]);
+    assert!(told.contains("state_written"), "once each: {told}");
     switch.signal("-KILL");
     switch.end();
     let switch = Running::start(&arguments);
@@ -532,7 +536,7 @@ async fn a_damaged_file_is_refused_and_left() {
     for bytes in [&damaged[..], &whole[..whole.len() / 2]] {
         fs::write(&path, bytes).expect("written");
         let said = error(1, &arguments);
-        let expected = ["expected a state file of reprise-switch", &state];
+        let expected = ["found one that is damaged or cut short", &state];
         assert!(expected.iter().all(|it| said.contains(it)), "{said}");
         assert!(fs::read(&path).expect("there") == bytes, "it was changed");
     }
@@ -545,7 +549,15 @@ async fn a_damaged_file_is_refused_and_left() {
 fn a_foreign_file_is_refused_and_left() {
     let folder = TemporaryFolder::new("foreign");
     let path = folder.path("state");
-    for text in [&b""[..], b"these are my notes", &[0x5a; 20_000]] {
+    let (empty, other) = (
+        "found an empty file: remove it",
+        "found something else: name another",
+    );
+    for (text, found) in [
+        (&b""[..], empty),
+        (b"these are my notes", other),
+        (&[0x5a; 20_000], other),
+    ] {
         std::fs::write(&path, text).expect("written");
         let said = error(
             1,
@@ -556,10 +568,43 @@ fn a_foreign_file_is_refused_and_left() {
                 &path.display().to_string(),
             ],
         );
-        assert!(
-            said.contains("expected a state file of reprise-switch"),
-            "{said}"
-        );
+        let expected = format!("expected a state file of reprise-switch, {found}");
+        assert!(said.contains(&expected), "{said}");
         assert_eq!(std::fs::read(&path).expect("there"), text);
     }
+}
+
+#[test]
+fn a_restored_program_is_named_and_an_ignored_one_is_warned_of() {
+    let folder = TemporaryFolder::new("named");
+    let state = folder.path("state").display().to_string();
+    let [kept, flood] = ["kept.p4", "flood.p4"].map(|it| program(it).display().to_string());
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state];
+    let start = |program: Option<&String>| {
+        let program = program.map(String::as_str);
+        let arguments: Vec<&str> = arguments.into_iter().chain(program).collect();
+        let switch = Running::start_that_logs(&arguments);
+        let (ready, before) = (switch.ready.clone(), switch.before.clone());
+        switch.stop("-TERM");
+        (ready, before)
+    };
+    let (ready, before) = start(Some(&kept));
+    assert!(ready.ends_with(&format!("program {kept}")), "{ready}");
+    assert_eq!(before, [""; 0]);
+    let restored = format!("{kept} of state file {state}");
+    for program in [Some(&kept), None] {
+        let (ready, before) = start(program);
+        assert!(ready.ends_with(&format!("program {restored}")), "{ready}");
+        assert_eq!(before, [""; 0], "nothing was ignored");
+    }
+    let (ready, before) = start(Some(&flood));
+    assert!(ready.ends_with(&format!("program {restored}")), "{ready}");
+    let [warning] = &before[..] else {
+        panic!("expected one line: {before:?}");
+    };
+    let expected = format!("{flood} of the command line is not loaded, since {restored} forwards");
+    assert!(
+        warning.contains("WARN") && warning.contains(&expected),
+        "{warning}"
+    );
 }

@@ -11,7 +11,7 @@ mod ports;
 
 use std::ffi::OsStr;
 use std::fmt::Write;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -198,6 +198,7 @@ struct Request {
     ports_max: usize,
     uses_files: bool,
     thrift_port: u16,
+    thrift_addr: IpAddr,
     device_id: u64,
     grpc: String,
     tls: Tls,
@@ -230,6 +231,7 @@ impl Request {
             ports_max: DEFAULT_PORTS_MAX,
             uses_files: false,
             thrift_port: DEFAULT_THRIFT_PORT,
+            thrift_addr: Ipv4Addr::LOCALHOST.into(),
             device_id: 0,
             grpc: match name {
                 Name::SimpleSwitch => "off".to_owned(),
@@ -270,6 +272,7 @@ impl Request {
             Does::Interface => self.ports.push(text.to_owned()),
             Does::NoP4 => self.is_without_program = true,
             Does::ThriftPort => self.thrift_port = number(spec, text, 1, u16::MAX)?,
+            Does::ThriftAddr => self.thrift_addr = ip_address(spec, text)?,
             Does::DeviceId => self.device_id = number(spec, text, 0, u64::MAX)?,
             Does::MaxPortCount => self.ports_max = number(spec, text, 0, usize::MAX)?,
             Does::UseFiles => {
@@ -480,6 +483,7 @@ impl Request {
             }
         }
         option("--thrift-port", self.thrift_port.to_string());
+        option("--thrift-addr", self.thrift_addr.to_string());
         option("--egress-queue", QUEUE_PACKETS.to_string());
         if let Some(port) = self.cpu_port {
             option("--cpu-port", port.to_string());
@@ -586,6 +590,15 @@ fn address(spec: &Spec, text: &str) -> Result<SocketAddr, Mistake> {
     found.ok_or_else(|| {
         Mistake(format!(
             "--{}: expected HOST:PORT, for example 127.0.0.1:9559, found \"{text}\"",
+            spec.long
+        ))
+    })
+}
+
+fn ip_address(spec: &Spec, text: &str) -> Result<IpAddr, Mistake> {
+    text.parse().map_err(|_| {
+        Mistake(format!(
+            "--{}: expected an IP address, for example 0.0.0.0, found \"{text}\"",
             spec.long
         ))
     })

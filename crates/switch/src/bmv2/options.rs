@@ -1,6 +1,6 @@
 //! The options of `simple_switch` and `simple_switch_grpc`: their names, their values, their meaning here.
 //!
-//! Names and defaults are those of behavioral-model 1.15.
+//! Names and defaults are those of behavioral-model 1.15; `--thrift-addr` is this switch's.
 
 use super::{Mistake, Name};
 
@@ -14,6 +14,7 @@ pub(super) enum Does {
     Pcap,
     UseFiles,
     ThriftPort,
+    ThriftAddr,
     DeviceId,
     LogConsole,
     LogFile,
@@ -95,8 +96,9 @@ const NO_DEBUGGER: Does = D::Notice(
     "there is no debugger here; --log-console shows parser states, tables and actions of every packet",
 );
 const NO_NOTIFICATIONS: Does = D::Notice(
-    "nothing is published there, since this switch speaks no nanomsg; digests and idle timeouts come by P4Runtime",
+    "nothing is published there, since this switch speaks no nanomsg; digests and idle timeouts come by P4Runtime, which simple_switch_grpc serves",
 );
+
 const fn general(long: &'static str, takes: Takes, does: Does, help: &'static str) -> Spec {
     Spec {
         long,
@@ -161,7 +163,13 @@ pub(super) const OPTIONS: &[Spec] = &[
         "thrift-port",
         Value("PORT"),
         D::ThriftPort,
-        "serve BMv2's Thrift services on this port of 127.0.0.1 [default: 9090]",
+        "serve BMv2's Thrift services on this port of --thrift-addr [default: 9090]",
+    ),
+    general(
+        "thrift-addr",
+        Value("IP"),
+        D::ThriftAddr,
+        "where they are served, 0.0.0.0 for others than this machine; not an option of BMv2's, which serves on 0.0.0.0 [default: 127.0.0.1]",
     ),
     general(
         "device-id",
@@ -463,7 +471,11 @@ fn recognise(
     if let Some(spec) = here().find(|spec| spec.long == long) {
         return Ok((spec, attached));
     }
-    let candidates: Vec<_> = here().filter(|spec| spec.long.starts_with(long)).collect();
+    // What scripts shorten is BMv2's.
+    let shortened = here().filter(|spec| spec.does != Does::ThriftAddr);
+    let candidates: Vec<_> = shortened
+        .filter(|spec| spec.long.starts_with(long))
+        .collect();
     match candidates[..] {
         [spec] if !long.is_empty() => Ok((spec, attached)),
         [_, _, ..] if !long.is_empty() => {

@@ -436,3 +436,19 @@ fn help_and_versions_are_printed_in_place_of_a_switch() {
         );
     }
 }
+
+#[test]
+fn thrift_is_served_to_other_machines_if_that_is_asked_for() {
+    let loopback = grpc("prog.json").0.thrift_address();
+    assert_eq!(loopback, "127.0.0.1:9090".parse().ok());
+    let (options, notices) = grpc("--thrift-addr 0.0.0.0 --thrift-port 9091 prog.json");
+    assert_eq!(options.thrift_address(), "0.0.0.0:9091".parse().ok());
+    assert_eq!(notices, [""; 0]);
+    // BMv2 has one option that begins so.
+    let (options, _) = grpc("--thrift 9092 prog.json");
+    assert_eq!(options.thrift_address(), "127.0.0.1:9092".parse().ok());
+    assert_eq!(
+        mistake(Name::SimpleSwitch, "--thrift-addr all prog.json"),
+        "--thrift-addr: expected an IP address, for example 0.0.0.0, found \"all\""
+    );
+}
