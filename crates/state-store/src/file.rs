@@ -1,5 +1,7 @@
 //! The file: opened by one switch at a time, changed by whole transactions.
 
+mod header;
+
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,8 +18,6 @@ use crate::contents::{self, Contents};
 use crate::fold::{Fold, changed, fold};
 use crate::{cells, key};
 use header::Transactions;
-
-mod header;
 
 /// How values are written. One more whenever [`Operation`], or what it is made of, has changed.
 pub(crate) const FORMAT: u32 = 2;
