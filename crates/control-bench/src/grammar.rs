@@ -1,6 +1,8 @@
 //! Messages that make sense, made of a P4Info: entities of every kind, with few keys, so that inserts, changes and
 //! deletions meet. What a switch refuses of them (a second insert, a full table) is part of it.
 
+use std::collections::HashSet;
+
 use fastrand::Rng;
 use p4runtime_proto::p4::config::v1::match_field::{Match, MatchType};
 use p4runtime_proto::p4::config::v1::{
@@ -24,6 +26,66 @@ use p4runtime_proto::p4::v1::{
 
 /// Values of a key, ids of members, groups and sessions: so few that calls meet.
 const N_KEYS: u64 = 5;
+
+/// Which entities were written, as far as the answers tell it: whoever knows writes little that is refused.
+#[derive(Debug, Default)]
+pub struct Known(HashSet<String>);
+
+impl Known {
+    /// The update, by another type where this one would be refused for what is there; one in eight stays as it is.
+    pub fn fitting(&self, mut update: Update, rng: &mut Rng) -> Update {
+        let types = update.entity.as_ref().and_then(|it| it.entity.as_ref());
+        let Some(key) = types.and_then(key) else {
+            return update;
+        };
+        let is_insert = update.r#type() == Type::Insert;
+        let of = match (self.0.contains(&key), is_insert) {
+            (true, true) => Type::Modify,
+            (false, false) => Type::Insert,
+            _ => return update,
+        };
+        if rng.u8(..8) > 0 {
+            update.set_type(of);
+        }
+        update
+    }
+
+    /// The updates were carried out.
+    pub fn written(&mut self, updates: &[Update]) {
+        for update in updates {
+            let entity = update.entity.as_ref().and_then(|it| it.entity.as_ref());
+            let Some(key) = entity.and_then(key) else {
+                continue;
+            };
+            match update.r#type() {
+                Type::Delete => self.0.remove(&key),
+                _ => self.0.insert(key),
+            };
+        }
+    }
+
+    /// Another program is in force.
+    pub fn forget(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// What an entity is found by; none for one that is always there.
+fn key(entity: &Kind) -> Option<String> {
+    let key = match entity {
+        Kind::TableEntry(it) if it.is_default_action => return None,
+        Kind::TableEntry(it) => format!("{} {:?} {}", it.table_id, it.r#match, it.priority),
+        Kind::ActionProfileMember(it) => format!("{} {}", it.action_profile_id, it.member_id),
+        Kind::ActionProfileGroup(it) => format!("{} {}", it.action_profile_id, it.group_id),
+        Kind::DigestEntry(it) => it.digest_id.to_string(),
+        Kind::PacketReplicationEngineEntry(it) => match it.r#type.as_ref()? {
+            Replication::MulticastGroupEntry(it) => format!("group {}", it.multicast_group_id),
+            Replication::CloneSessionEntry(it) => format!("session {}", it.session_id),
+        },
+        _ => return None,
+    };
+    Some(format!("{:?} {key}", std::mem::discriminant(entity)))
+}
 
 /// A program, as whoever writes to it sees it.
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@ use bmv2_thrift::wire::read::Value as Given;
 use bmv2_thrift::wire::write::Writer;
 use clap::Parser;
 use control_bench::controller::{Client, Controller, DEVICE_ID};
-use control_bench::grammar::Grammar;
+use control_bench::grammar::{Grammar, Known};
 use control_bench::process::{Kind, Place, Process};
 use control_bench::program::Program;
 use control_bench::{Result, namespace, thrift};
@@ -85,6 +85,41 @@ struct Switch {
     process: Option<Process>,
     controller: Controller,
     thrift: thrift::Client,
+}
+
+/// The calls that were answered since nothing of what was before is left, and what they have come to.
+#[derive(Default)]
+struct Past {
+    calls: Vec<Call>,
+    known: Known,
+    /// For which program calls are meant.
+    program: usize,
+    /// Which waits to be put into force.
+    saved: usize,
+}
+
+impl Past {
+    fn did(&mut self, call: Call, outcome: &Outcome) {
+        if *outcome == Outcome::Done {
+            match &call {
+                Call::Write(request) => self.known.written(&request.updates),
+                Call::Pipeline(Action::VerifyAndSave, program) => self.saved = *program,
+                Call::Pipeline(Action::VerifyAndCommit, program) => {
+                    self.calls.clear();
+                    self.now_in_force(*program);
+                }
+                Call::Pipeline(Action::ReconcileAndCommit, program) => self.now_in_force(*program),
+                Call::Pipeline(Action::Commit, _) => self.now_in_force(self.saved),
+                _ => {}
+            }
+        }
+        self.calls.push(call);
+    }
+
+    fn now_in_force(&mut self, program: usize) {
+        self.program = program;
+        self.known.forget();
+    }
 }
 
 struct Kills {
@@ -299,19 +334,14 @@ impl Kills {
         }
     }
 
-    /// Any call; writes are mostly for the program that was set last.
-    fn any(&self, rng: &mut Rng, history: &[Call]) -> Call {
+    /// Any call, mostly for the program that was set last.
+    fn any(&self, rng: &mut Rng, past: &Past) -> Call {
+        let program = match rng.u8(..8) {
+            0 => rng.usize(..PROGRAMS.len()),
+            _ => past.program,
+        };
         match rng.u8(..20) {
-            0..=12 => {
-                let mut calls = history.iter().rev();
-                let last = calls.find_map(|call| match call {
-                    Call::Pipeline(action, program) if *action != Action::Verify => Some(*program),
-                    _ => None,
-                });
-                let any = rng.usize(..PROGRAMS.len());
-                let program = last.filter(|_| rng.u8(..8) > 0).unwrap_or(any);
-                self.write(rng, program)
-            }
+            0..=12 => self.write(rng, program, &past.known),
             13 | 14 => {
                 let action = rng.choice([
                     Action::Verify,
@@ -327,13 +357,15 @@ impl Kills {
                     rng.usize(..PROGRAMS.len()),
                 )
             }
-            _ => self.thrift(rng),
+            _ => self.thrift(rng, program),
         }
     }
 
-    fn write(&self, rng: &mut Rng, program: usize) -> Call {
+    fn write(&self, rng: &mut Rng, program: usize, known: &Known) -> Call {
         let grammar = &self.grammars[program];
-        let updates = (0..rng.usize(1..5)).map(|_| grammar.update(rng)).collect();
+        let n_updates = rng.usize(1..5);
+        let updates = (0..n_updates).map(|_| known.fitting(grammar.update(rng), rng));
+        let updates = updates.collect();
         let atomicity = rng.choice([
             Atomicity::ContinueOnError,
             Atomicity::RollbackOnError,
@@ -348,9 +380,11 @@ impl Kills {
         })
     }
 
-    fn thrift(&self, rng: &mut Rng) -> Call {
+    /// Names are those of the second program.
+    fn thrift(&self, rng: &mut Rng, program: usize) -> Call {
+        const OF_ANY_PROGRAM: u8 = 6;
         let mut writer = Writer::default();
-        let name = match rng.u8(..10) {
+        let name = match rng.u8(..if program == 1 { 10 } else { OF_ANY_PROGRAM }) {
             0 | 1 => {
                 writer.field(1, Type::I32).i32(rng.i32(SESSIONS));
                 writer.field(2, Type::Struct);
@@ -363,15 +397,15 @@ impl Kills {
                 writer.field(1, Type::I32).i32(rng.i32(SESSIONS));
                 "simple_switch:mirroring_session_delete"
             }
-            3 => return self.crc(rng),
-            4 => {
+            3 => {
                 let program = &self.programs[rng.usize(..self.programs.len())];
                 writer.field(1, Type::Bytes).bytes(&program.device_config);
                 "standard:bm_load_new_config"
             }
-            5 => "standard:bm_swap_configs",
-            6 if rng.u8(..4) == 0 => "standard:bm_reset_state",
-            6 | 7 => {
+            4 => "standard:bm_swap_configs",
+            5 => "standard:bm_reset_state",
+            6 => return self.crc(rng),
+            7 => {
                 let key = [0, 0, 0, 0, 0, rng.u8(1..6)];
                 let port = [0, rng.u8(1..3)];
                 let (table, action) = ("EntitiesIngress.forward", "EntitiesIngress.forward_to");
@@ -469,7 +503,7 @@ async fn run(options: &Options) -> Result<String> {
     let kills = Kills::new()?;
     let file = state_file(options);
     let mut twin = kills.twin(&[]).await?;
-    let (mut history, mut counts) = (Vec::<Call>::new(), Counts::default());
+    let (mut past, mut counts) = (Past::default(), Counts::default());
     let (mut answered, mut open) = (None::<State>, None::<(State, Call)>);
     for round in 0..=options.kills {
         let seed = options.seed.wrapping_mul(1_000_003).wrapping_add(round);
@@ -480,7 +514,7 @@ async fn run(options: &Options) -> Result<String> {
             (None, _) => {}
             (Some(_), Some((state, call))) if found == state => {
                 counts.n_open_there += 1;
-                history.push(call);
+                past.did(call, &Outcome::Done);
             }
             (Some(state), _) if found == *state => {
                 // The twin has more.
@@ -488,7 +522,7 @@ async fn run(options: &Options) -> Result<String> {
                 if let Some(process) = twin.process.take() {
                     tokio::task::block_in_place(|| process.kill())?;
                 }
-                twin = kills.twin(&history).await?;
+                twin = kills.twin(&past.calls).await?;
             }
             (Some(state), open) => {
                 return Err(unlike(seed, &found, state, open.as_ref()).into());
@@ -499,7 +533,8 @@ async fn run(options: &Options) -> Result<String> {
             break;
         }
         if round == 0 {
-            history.push(set_first_pipeline(&kills, &mut killed, &mut twin).await?);
+            let first = set_first_pipeline(&kills, &mut killed, &mut twin).await?;
+            past.did(first, &Outcome::Done);
         }
         let moment = Duration::from_micros(rng.u64(..MOMENT_MAX_US));
         let process = killed.process()?;
@@ -511,7 +546,7 @@ async fn run(options: &Options) -> Result<String> {
             &kills,
             &mut killed,
             &mut twin,
-            &mut history,
+            &mut past,
             &mut counts,
             &mut rng,
         );
@@ -559,12 +594,12 @@ async fn write_until_killed(
     kills: &Kills,
     killed: &mut Switch,
     twin: &mut Switch,
-    history: &mut Vec<Call>,
+    past: &mut Past,
     counts: &mut Counts,
     rng: &mut Rng,
 ) -> Result<Call> {
     loop {
-        let call = kills.any(rng, history);
+        let call = kills.any(rng, past);
         let outcome = killed.call(kills, &call).await;
         if outcome == Outcome::Gone {
             return Ok(call);
@@ -579,14 +614,9 @@ async fn write_until_killed(
         }
         counts.n_calls += 1;
         counts.n_refused += u64::from(outcome != Outcome::Done);
-        if let (Call::Pipeline(action, _), Outcome::Done) = (&call, &outcome) {
-            counts.n_pipelines += 1;
-            // Nothing of what was before is left.
-            if *action == Action::VerifyAndCommit {
-                history.clear();
-            }
-        }
-        history.push(call);
+        let is_pipeline = matches!(call, Call::Pipeline(..)) && outcome == Outcome::Done;
+        counts.n_pipelines += u64::from(is_pipeline);
+        past.did(call, &outcome);
     }
 }
 
