@@ -1,11 +1,11 @@
 //! Meters, parser value sets, idle timeouts, initial entries, hashes with chosen parameters.
 
+use crate::support::*;
 use dataplane::{
     ActionCall, ControlErrorKind, CrcParameters, MatchField, MeterConfig, MeterUnit, PortId,
     Switch, SwitchConfig, TableEntry, TableId,
 };
 use serde_json::{Value, json};
-use crate::support::*;
 
 const MILLISECOND: u64 = 1_000_000;
 

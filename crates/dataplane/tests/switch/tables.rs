@@ -1,11 +1,11 @@
 //! Tables: the match kinds, entries, default actions, next nodes, direct counters.
 
+use crate::support::*;
 use dataplane::{
     ActionCall, ControlErrorKind, CounterValue, MatchField, Switch, SwitchConfig, TableEntry,
     TableId,
 };
 use serde_json::json;
-use crate::support::*;
 
 /// A table `t` over the key fields; a hit writes `pkt.left`, a miss leaves 0xff there.
 fn matcher(key: &[(&str, &str)]) -> Builder {
