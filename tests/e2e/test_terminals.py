@@ -49,9 +49,7 @@ def switch(tmp_path: Path) -> Iterator[Switch]:
     argv += ["--thrift-port", "0", str(ROUTER)]
     with Child(argv, tmp_path / "switch.log") as process:
         ready = process.wait_for_line("ready:", PATIENCE_S)
-        shape = (
-            r"1@udp:127\.0\.0\.1:(\d+), P4Runtime on (127\.0\.0\.1:\d+),.* Thrift on .*:(\d+)"
-        )
+        shape = r"1@udp:127\.0\.0\.1:(\d+), P4Runtime on (127\.0\.0\.1:\d+),.* Thrift on .*:(\d+)"
         found = re.search(shape, ready)
         assert found, ready
         yield Switch(process, found[2], found[3], int(found[1]))
