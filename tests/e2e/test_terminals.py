@@ -174,6 +174,19 @@ def test_simple_switch_cli_completes_and_ctrl_c_gives_up_the_line(switch: Switch
         assert shell.is_as_it_was()
 
 
+def test_simple_switch_cli_says_why_ports_are_refused(switch: Switch) -> None:
+    with bmv2_cli(switch) as shell:
+        shell.expect(BMV2_PROMPT)
+        for line, instead in (
+            ("port_add veth7 7", "an interface may go, and come later, under its name"),
+            ("port_remove 1", "gNMI's config/enabled takes one out and in again"),
+        ):
+            refused, reason = shell.run(line, BMV2_PROMPT)
+            assert refused == "Invalid device manager operation (ERROR)"
+            assert "ports are given when the switch is started, with -i PORT@INTERFACE" in reason
+            assert reason.endswith(instead)
+
+
 def test_ctrl_c_ends_simple_switch_cli_while_the_switch_does_not_answer(switch: Switch) -> None:
     with bmv2_cli(switch) as shell:
         shell.expect(BMV2_PROMPT)
