@@ -92,7 +92,7 @@ class Terminal:
             time.sleep(POLL_INTERVAL_S)
 
     def end(self) -> int:
-        """What else is written is read until the program ends; its exit code, negative of a signal."""
+        """Reads what is written until the program ends; its exit code, negative of a signal."""
         deadline_s = time.monotonic() + PATIENCE_S
         while self.process.poll() is None:
             assert time.monotonic() < deadline_s, f"still running: {self._new()!r}"

@@ -49,9 +49,7 @@ def switch(tmp_path: Path) -> Iterator[Switch]:
     argv += ["--thrift-port", "0", str(ROUTER)]
     with Child(argv, tmp_path / "switch.log") as process:
         ready = process.wait_for_line("ready:", PATIENCE_S)
-        shape = (
-            r"1@udp:127\.0\.0\.1:(\d+), P4Runtime on (127\.0\.0\.1:\d+),.* Thrift on .*:(\d+)"
-        )
+        shape = r"1@udp:127\.0\.0\.1:(\d+), P4Runtime on (127\.0\.0\.1:\d+),.* Thrift on .*:(\d+)"
         found = re.search(shape, ready)
         assert found, ready
         yield Switch(process, found[2], found[3], int(found[1]))
@@ -174,6 +172,19 @@ def test_simple_switch_cli_completes_and_ctrl_c_gives_up_the_line(switch: Switch
         shell.press(CTRL_D)
         assert shell.end() == 0
         assert shell.is_as_it_was()
+
+
+def test_simple_switch_cli_says_why_ports_are_refused(switch: Switch) -> None:
+    with bmv2_cli(switch) as shell:
+        shell.expect(BMV2_PROMPT)
+        for line, instead in (
+            ("port_add veth7 7", "an interface may go, and come later, under its name"),
+            ("port_remove 1", "gNMI's config/enabled takes one out and in again"),
+        ):
+            refused, reason = shell.run(line, BMV2_PROMPT)
+            assert refused == "Invalid device manager operation (ERROR)"
+            assert "ports are given when the switch is started, with -i PORT@INTERFACE" in reason
+            assert reason.endswith(instead)
 
 
 def test_ctrl_c_ends_simple_switch_cli_while_the_switch_does_not_answer(switch: Switch) -> None:
