@@ -112,7 +112,8 @@ impl Controller {
             device_id: DEVICE_ID,
             election_id: Some(self.election_id),
             action: action.into(),
-            config: Some(config),
+            // What was saved is committed.
+            config: (action != Action::Commit).then_some(config),
             ..Default::default()
         };
         let set = self.client.set_forwarding_pipeline_config(request).await;

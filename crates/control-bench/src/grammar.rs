@@ -241,13 +241,12 @@ impl Grammar {
 
     fn table_entry(&self, rng: &mut Rng) -> Option<TableEntry> {
         let table = rng.choice(&self.p4info.tables)?;
+        if table.is_const_table && rng.u8(..8) > 0 {
+            return None;
+        }
         let table_id = id(table.preamble.as_ref());
-        let mut is_ordered = false;
-        let fields = table.match_fields.iter().filter_map(|field| {
-            use MatchType::{Optional, Range, Ternary};
-            is_ordered |= [Ternary, Range, Optional].contains(&match_type(field));
-            field_match(rng, field)
-        });
+        let fields = table.match_fields.iter();
+        let fields = fields.filter_map(|field| field_match(rng, field));
         let fields = fields.collect();
         let meter: Option<&DirectMeter> = self
             .p4info
@@ -259,7 +258,7 @@ impl Grammar {
             table_id,
             r#match: fields,
             action: self.action_of(rng, table),
-            priority: if is_ordered { rng.i32(1..4) } else { 0 },
+            priority: priority(rng, table),
             meter_config,
             metadata: Vec::from_iter((0..rng.usize(..3)).map(|_| rng.u8(1..))),
             idle_timeout_ns: match table.idle_timeout_behavior {
@@ -273,6 +272,9 @@ impl Grammar {
 
     fn default_entry(&self, rng: &mut Rng) -> Option<TableEntry> {
         let table = rng.choice(&self.p4info.tables)?;
+        if table.const_default_action_id != 0 && rng.u8(..8) > 0 {
+            return None;
+        }
         let calls = table.implementation_id == 0 && rng.u8(..4) > 0;
         Some(TableEntry {
             table_id: id(table.preamble.as_ref()),
@@ -349,6 +351,9 @@ impl Grammar {
 
     fn group(&self, rng: &mut Rng) -> Option<ActionProfileGroup> {
         let (profile, _) = self.profile(rng)?;
+        if !profile.with_selector && rng.u8(..8) > 0 {
+            return None;
+        }
         let mut members: Vec<u32> = (0..rng.usize(..3)).map(|_| small_id(rng)).collect();
         members.sort_unstable();
         members.dedup();
@@ -363,7 +368,11 @@ impl Grammar {
             action_profile_id: id(profile.preamble.as_ref()),
             group_id: small_id(rng),
             members: members.collect(),
-            max_size: 0,
+            // The same for an id, since it cannot be changed.
+            max_size: match profile.max_group_size {
+                0 => 0,
+                most => most.min(4),
+            },
         })
     }
 
@@ -405,6 +414,7 @@ impl Grammar {
         let entry = TableEntry {
             table_id: meter.direct_table_id,
             r#match: fields.filter_map(|field| field_match(rng, field)).collect(),
+            priority: priority(rng, table),
             ..Default::default()
         };
         Some(DirectMeterEntry {
@@ -451,6 +461,15 @@ fn match_type(field: &MatchField) -> MatchType {
     match field.r#match {
         Some(Match::MatchType(number)) => MatchType::try_from(number).unwrap_or_default(),
         _ => MatchType::Unspecified,
+    }
+}
+
+fn priority(rng: &mut Rng, table: &Table) -> i32 {
+    use MatchType::{Optional, Range, Ternary};
+    let mut fields = table.match_fields.iter();
+    match fields.any(|field| [Ternary, Range, Optional].contains(&match_type(field))) {
+        true => rng.i32(1..4),
+        false => 0,
     }
 }
 

@@ -92,10 +92,8 @@ struct Switch {
 struct Past {
     calls: Vec<Call>,
     known: Known,
-    /// For which program calls are meant.
-    program: usize,
-    /// Which waits to be put into force.
-    saved: usize,
+    /// Which P4Runtime's writes are for: the saved one, where one waits. None where Thrift has set another.
+    program: Option<usize>,
 }
 
 impl Past {
@@ -103,20 +101,24 @@ impl Past {
         if *outcome == Outcome::Done {
             match &call {
                 Call::Write(request) => self.known.written(&request.updates),
-                Call::Pipeline(Action::VerifyAndSave, program) => self.saved = *program,
-                Call::Pipeline(Action::VerifyAndCommit, program) => {
-                    self.calls.clear();
-                    self.now_in_force(*program);
+                Call::Pipeline(Action::Verify | Action::Commit, _) => {}
+                Call::Pipeline(action, program) => {
+                    if *action == Action::VerifyAndCommit {
+                        self.calls.clear();
+                    }
+                    self.now_for(Some(*program));
                 }
-                Call::Pipeline(Action::ReconcileAndCommit, program) => self.now_in_force(*program),
-                Call::Pipeline(Action::Commit, _) => self.now_in_force(self.saved),
-                _ => {}
+                Call::Thrift("standard:bm_load_new_config" | "standard:bm_swap_configs", _) => {
+                    self.now_for(None);
+                }
+                Call::Thrift("standard:bm_reset_state", _) => self.known.forget(),
+                Call::Thrift(..) => {}
             }
         }
         self.calls.push(call);
     }
 
-    fn now_in_force(&mut self, program: usize) {
+    fn now_for(&mut self, program: Option<usize>) {
         self.program = program;
         self.known.forget();
     }
@@ -336,26 +338,26 @@ impl Kills {
 
     /// Any call, mostly for the program that was set last.
     fn any(&self, rng: &mut Rng, past: &Past) -> Call {
-        let program = match rng.u8(..8) {
-            0 => rng.usize(..PROGRAMS.len()),
-            _ => past.program,
+        let any = rng.usize(..PROGRAMS.len());
+        let Some(mut program) = past.program.filter(|_| rng.u8(..32) > 0) else {
+            return match rng.bool() {
+                true => Call::Pipeline(Action::VerifyAndCommit, any),
+                false => Call::Thrift("standard:bm_swap_configs", vec![]),
+            };
         };
+        if rng.u8(..16) == 0 {
+            program = any;
+        }
         match rng.u8(..20) {
-            0..=12 => self.write(rng, program, &past.known),
-            13 | 14 => {
+            0..=14 => self.write(rng, program, &past.known),
+            15 => {
                 let action = rng.choice([
                     Action::Verify,
                     Action::VerifyAndSave,
-                    Action::VerifyAndSave,
-                    Action::VerifyAndCommit,
-                    Action::Commit,
                     Action::Commit,
                     Action::ReconcileAndCommit,
                 ]);
-                Call::Pipeline(
-                    action.unwrap_or(Action::Verify),
-                    rng.usize(..PROGRAMS.len()),
-                )
+                Call::Pipeline(action.unwrap_or(Action::Verify), any)
             }
             _ => self.thrift(rng, program),
         }
@@ -533,8 +535,10 @@ async fn run(options: &Options) -> Result<String> {
             break;
         }
         if round == 0 {
-            let first = set_first_pipeline(&kills, &mut killed, &mut twin).await?;
-            past.did(first, &Outcome::Done);
+            past.did(
+                set_first_pipeline(&kills, &mut killed, &mut twin).await?,
+                &Outcome::Done,
+            );
         }
         let moment = Duration::from_micros(rng.u64(..MOMENT_MAX_US));
         let process = killed.process()?;
@@ -542,17 +546,9 @@ async fn run(options: &Options) -> Result<String> {
             std::thread::sleep(moment);
             process.kill()
         });
-        let last = write_until_killed(
-            &kills,
-            &mut killed,
-            &mut twin,
-            &mut past,
-            &mut counts,
-            &mut rng,
-        );
-        let last = last
-            .await
-            .map_err(|error| format!("seed {seed}: {error}"))?;
+        let switches = (&mut killed, &mut twin);
+        let last = write_until_killed(&kills, switches, &mut past, &mut counts, &mut rng).await;
+        let last = last.map_err(|error| format!("seed {seed}: {error}"))?;
         dead.await??;
         answered = Some(twin.state(&kills).await?);
         twin.call(&kills, &last).await;
@@ -560,7 +556,7 @@ async fn run(options: &Options) -> Result<String> {
     }
     std::fs::remove_file(&file)?;
     Ok(format!(
-        "{} kills, seed {}: {} calls answered, {} of them refused, {} pipelines set; of the calls that were not \
+        "{} kills, seed {}: {} calls answered, {} of them refused, whole or in part, {} pipelines set; of the calls that were not \
          answered {} were there and {} not, or changed nothing",
         options.kills,
         options.seed,
@@ -592,8 +588,7 @@ async fn set_first_pipeline(kills: &Kills, killed: &mut Switch, twin: &mut Switc
 /// The call that was not answered.
 async fn write_until_killed(
     kills: &Kills,
-    killed: &mut Switch,
-    twin: &mut Switch,
+    (killed, twin): (&mut Switch, &mut Switch),
     past: &mut Past,
     counts: &mut Counts,
     rng: &mut Rng,
