@@ -1,6 +1,8 @@
 //! Messages that make sense, made of a P4Info: entities of every kind, with few keys, so that inserts, changes and
 //! deletions meet. What a switch refuses of them (a second insert, a full table) is part of it.
 
+use std::collections::HashSet;
+
 use fastrand::Rng;
 use p4runtime_proto::p4::config::v1::match_field::{Match, MatchType};
 use p4runtime_proto::p4::config::v1::{
@@ -24,6 +26,66 @@ use p4runtime_proto::p4::v1::{
 
 /// Values of a key, ids of members, groups and sessions: so few that calls meet.
 const N_KEYS: u64 = 5;
+
+/// Which entities were written, as far as the answers tell it: whoever knows writes little that is refused.
+#[derive(Debug, Default)]
+pub struct Known(HashSet<String>);
+
+impl Known {
+    /// The update, by another type where this one would be refused for what is there; one in eight stays as it is.
+    pub fn fitting(&self, mut update: Update, rng: &mut Rng) -> Update {
+        let types = update.entity.as_ref().and_then(|it| it.entity.as_ref());
+        let Some(key) = types.and_then(key) else {
+            return update;
+        };
+        let is_insert = update.r#type() == Type::Insert;
+        let of = match (self.0.contains(&key), is_insert) {
+            (true, true) => Type::Modify,
+            (false, false) => Type::Insert,
+            _ => return update,
+        };
+        if rng.u8(..8) > 0 {
+            update.set_type(of);
+        }
+        update
+    }
+
+    /// The updates were carried out.
+    pub fn written(&mut self, updates: &[Update]) {
+        for update in updates {
+            let entity = update.entity.as_ref().and_then(|it| it.entity.as_ref());
+            let Some(key) = entity.and_then(key) else {
+                continue;
+            };
+            match update.r#type() {
+                Type::Delete => self.0.remove(&key),
+                _ => self.0.insert(key),
+            };
+        }
+    }
+
+    /// Another program is in force.
+    pub fn forget(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// What an entity is found by; none for one that is always there.
+fn key(entity: &Kind) -> Option<String> {
+    let key = match entity {
+        Kind::TableEntry(it) if it.is_default_action => return None,
+        Kind::TableEntry(it) => format!("{} {:?} {}", it.table_id, it.r#match, it.priority),
+        Kind::ActionProfileMember(it) => format!("{} {}", it.action_profile_id, it.member_id),
+        Kind::ActionProfileGroup(it) => format!("{} {}", it.action_profile_id, it.group_id),
+        Kind::DigestEntry(it) => it.digest_id.to_string(),
+        Kind::PacketReplicationEngineEntry(it) => match it.r#type.as_ref()? {
+            Replication::MulticastGroupEntry(it) => format!("group {}", it.multicast_group_id),
+            Replication::CloneSessionEntry(it) => format!("session {}", it.session_id),
+        },
+        _ => return None,
+    };
+    Some(format!("{:?} {key}", std::mem::discriminant(entity)))
+}
 
 /// A program, as whoever writes to it sees it.
 #[derive(Debug, Clone)]
@@ -179,13 +241,12 @@ impl Grammar {
 
     fn table_entry(&self, rng: &mut Rng) -> Option<TableEntry> {
         let table = rng.choice(&self.p4info.tables)?;
+        if table.is_const_table && rng.u8(..8) > 0 {
+            return None;
+        }
         let table_id = id(table.preamble.as_ref());
-        let mut is_ordered = false;
-        let fields = table.match_fields.iter().filter_map(|field| {
-            use MatchType::{Optional, Range, Ternary};
-            is_ordered |= [Ternary, Range, Optional].contains(&match_type(field));
-            field_match(rng, field)
-        });
+        let fields = table.match_fields.iter();
+        let fields = fields.filter_map(|field| field_match(rng, field));
         let fields = fields.collect();
         let meter: Option<&DirectMeter> = self
             .p4info
@@ -197,7 +258,7 @@ impl Grammar {
             table_id,
             r#match: fields,
             action: self.action_of(rng, table),
-            priority: if is_ordered { rng.i32(1..4) } else { 0 },
+            priority: priority(rng, table),
             meter_config,
             metadata: Vec::from_iter((0..rng.usize(..3)).map(|_| rng.u8(1..))),
             idle_timeout_ns: match table.idle_timeout_behavior {
@@ -211,6 +272,9 @@ impl Grammar {
 
     fn default_entry(&self, rng: &mut Rng) -> Option<TableEntry> {
         let table = rng.choice(&self.p4info.tables)?;
+        if table.const_default_action_id != 0 && rng.u8(..8) > 0 {
+            return None;
+        }
         let calls = table.implementation_id == 0 && rng.u8(..4) > 0;
         Some(TableEntry {
             table_id: id(table.preamble.as_ref()),
@@ -287,6 +351,9 @@ impl Grammar {
 
     fn group(&self, rng: &mut Rng) -> Option<ActionProfileGroup> {
         let (profile, _) = self.profile(rng)?;
+        if !profile.with_selector && rng.u8(..8) > 0 {
+            return None;
+        }
         let mut members: Vec<u32> = (0..rng.usize(..3)).map(|_| small_id(rng)).collect();
         members.sort_unstable();
         members.dedup();
@@ -301,7 +368,11 @@ impl Grammar {
             action_profile_id: id(profile.preamble.as_ref()),
             group_id: small_id(rng),
             members: members.collect(),
-            max_size: 0,
+            // The same for an id, since it cannot be changed.
+            max_size: match profile.max_group_size {
+                0 => 0,
+                most => most.min(4),
+            },
         })
     }
 
@@ -343,6 +414,7 @@ impl Grammar {
         let entry = TableEntry {
             table_id: meter.direct_table_id,
             r#match: fields.filter_map(|field| field_match(rng, field)).collect(),
+            priority: priority(rng, table),
             ..Default::default()
         };
         Some(DirectMeterEntry {
@@ -389,6 +461,15 @@ fn match_type(field: &MatchField) -> MatchType {
     match field.r#match {
         Some(Match::MatchType(number)) => MatchType::try_from(number).unwrap_or_default(),
         _ => MatchType::Unspecified,
+    }
+}
+
+fn priority(rng: &mut Rng, table: &Table) -> i32 {
+    use MatchType::{Optional, Range, Ternary};
+    let mut fields = table.match_fields.iter();
+    match fields.any(|field| [Ternary, Range, Optional].contains(&match_type(field))) {
+        true => rng.i32(1..4),
+        false => 0,
     }
 }
 

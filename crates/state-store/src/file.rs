@@ -1,5 +1,7 @@
 //! The file: opened by one switch at a time, changed by whole transactions.
 
+mod header;
+
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -15,6 +17,7 @@ use redb::{
 use crate::contents::{self, Contents};
 use crate::fold::{Fold, changed, fold};
 use crate::{cells, key};
+use header::{MAGIC, Transactions};
 
 /// How values are written. One more whenever [`Operation`], or what it is made of, has changed.
 pub(crate) const FORMAT: u32 = 2;
@@ -32,9 +35,6 @@ pub(crate) const STATE: TableDefinition<'_, &'static [u8], &'static [u8]> =
 /// Numbers of ports that are disabled.
 pub(crate) const PORTS_DISABLED: TableDefinition<'_, u16, ()> =
     TableDefinition::new("ports disabled");
-
-/// What redb's files begin with.
-const MAGIC: [u8; 4] = *b"redb";
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
@@ -112,12 +112,17 @@ impl StateFile {
         if !path.try_exists()? {
             make(path)?;
         }
+        let before = Transactions::of(path);
         let database = open_whole(path)?;
+        let opened = Transactions::of(path);
         expect_format(path, &database)?;
-        let contents = contents::read(&database).map_err(|error| match error {
+        let mut contents = contents::read(&database).map_err(|error| match error {
             Failure::Redb(redb::Error::Io(error)) => OpenError::System(error),
             _ => OpenError::Damaged,
         })?;
+        contents.is_rolled_back = before
+            .zip(opened)
+            .is_some_and(|(before, opened)| before.is_rolled_back(opened));
         let opened = Mutex::new(Opened {
             database: Some(database),
             behind: Vec::new(),

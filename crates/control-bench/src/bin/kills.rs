@@ -13,7 +13,7 @@ use bmv2_thrift::wire::read::Value as Given;
 use bmv2_thrift::wire::write::Writer;
 use clap::Parser;
 use control_bench::controller::{Client, Controller, DEVICE_ID};
-use control_bench::grammar::Grammar;
+use control_bench::grammar::{Grammar, Known};
 use control_bench::process::{Kind, Place, Process};
 use control_bench::program::Program;
 use control_bench::{Result, namespace, thrift};
@@ -85,6 +85,43 @@ struct Switch {
     process: Option<Process>,
     controller: Controller,
     thrift: thrift::Client,
+}
+
+/// The calls that were answered since nothing of what was before is left, and what they have come to.
+#[derive(Default)]
+struct Past {
+    calls: Vec<Call>,
+    known: Known,
+    /// Which P4Runtime's writes are for: the saved one, where one waits. None where Thrift has set another.
+    program: Option<usize>,
+}
+
+impl Past {
+    fn did(&mut self, call: Call, outcome: &Outcome) {
+        if *outcome == Outcome::Done {
+            match &call {
+                Call::Write(request) => self.known.written(&request.updates),
+                Call::Pipeline(Action::Verify | Action::Commit, _) => {}
+                Call::Pipeline(action, program) => {
+                    if *action == Action::VerifyAndCommit {
+                        self.calls.clear();
+                    }
+                    self.now_for(Some(*program));
+                }
+                Call::Thrift("standard:bm_load_new_config" | "standard:bm_swap_configs", _) => {
+                    self.now_for(None);
+                }
+                Call::Thrift("standard:bm_reset_state", _) => self.known.forget(),
+                Call::Thrift(..) => {}
+            }
+        }
+        self.calls.push(call);
+    }
+
+    fn now_for(&mut self, program: Option<usize>) {
+        self.program = program;
+        self.known.forget();
+    }
 }
 
 struct Kills {
@@ -299,41 +336,38 @@ impl Kills {
         }
     }
 
-    /// Any call; writes are mostly for the program that was set last.
-    fn any(&self, rng: &mut Rng, history: &[Call]) -> Call {
+    /// Any call, mostly for the program that was set last.
+    fn any(&self, rng: &mut Rng, past: &Past) -> Call {
+        let any = rng.usize(..PROGRAMS.len());
+        let Some(mut program) = past.program.filter(|_| rng.u8(..32) > 0) else {
+            return match rng.bool() {
+                true => Call::Pipeline(Action::VerifyAndCommit, any),
+                false => Call::Thrift("standard:bm_swap_configs", vec![]),
+            };
+        };
+        if rng.u8(..16) == 0 {
+            program = any;
+        }
         match rng.u8(..20) {
-            0..=12 => {
-                let mut calls = history.iter().rev();
-                let last = calls.find_map(|call| match call {
-                    Call::Pipeline(action, program) if *action != Action::Verify => Some(*program),
-                    _ => None,
-                });
-                let any = rng.usize(..PROGRAMS.len());
-                let program = last.filter(|_| rng.u8(..8) > 0).unwrap_or(any);
-                self.write(rng, program)
-            }
-            13 | 14 => {
+            0..=14 => self.write(rng, program, &past.known),
+            15 => {
                 let action = rng.choice([
                     Action::Verify,
                     Action::VerifyAndSave,
-                    Action::VerifyAndSave,
-                    Action::VerifyAndCommit,
-                    Action::Commit,
                     Action::Commit,
                     Action::ReconcileAndCommit,
                 ]);
-                Call::Pipeline(
-                    action.unwrap_or(Action::Verify),
-                    rng.usize(..PROGRAMS.len()),
-                )
+                Call::Pipeline(action.unwrap_or(Action::Verify), any)
             }
-            _ => self.thrift(rng),
+            _ => self.thrift(rng, program),
         }
     }
 
-    fn write(&self, rng: &mut Rng, program: usize) -> Call {
+    fn write(&self, rng: &mut Rng, program: usize, known: &Known) -> Call {
         let grammar = &self.grammars[program];
-        let updates = (0..rng.usize(1..5)).map(|_| grammar.update(rng)).collect();
+        let n_updates = rng.usize(1..5);
+        let updates = (0..n_updates).map(|_| known.fitting(grammar.update(rng), rng));
+        let updates = updates.collect();
         let atomicity = rng.choice([
             Atomicity::ContinueOnError,
             Atomicity::RollbackOnError,
@@ -348,9 +382,11 @@ impl Kills {
         })
     }
 
-    fn thrift(&self, rng: &mut Rng) -> Call {
+    /// Names are those of the second program.
+    fn thrift(&self, rng: &mut Rng, program: usize) -> Call {
+        const OF_ANY_PROGRAM: u8 = 6;
         let mut writer = Writer::default();
-        let name = match rng.u8(..10) {
+        let name = match rng.u8(..if program == 1 { 10 } else { OF_ANY_PROGRAM }) {
             0 | 1 => {
                 writer.field(1, Type::I32).i32(rng.i32(SESSIONS));
                 writer.field(2, Type::Struct);
@@ -363,15 +399,15 @@ impl Kills {
                 writer.field(1, Type::I32).i32(rng.i32(SESSIONS));
                 "simple_switch:mirroring_session_delete"
             }
-            3 => return self.crc(rng),
-            4 => {
+            3 => {
                 let program = &self.programs[rng.usize(..self.programs.len())];
                 writer.field(1, Type::Bytes).bytes(&program.device_config);
                 "standard:bm_load_new_config"
             }
-            5 => "standard:bm_swap_configs",
-            6 if rng.u8(..4) == 0 => "standard:bm_reset_state",
-            6 | 7 => {
+            4 => "standard:bm_swap_configs",
+            5 => "standard:bm_reset_state",
+            6 => return self.crc(rng),
+            7 => {
                 let key = [0, 0, 0, 0, 0, rng.u8(1..6)];
                 let port = [0, rng.u8(1..3)];
                 let (table, action) = ("EntitiesIngress.forward", "EntitiesIngress.forward_to");
@@ -469,7 +505,7 @@ async fn run(options: &Options) -> Result<String> {
     let kills = Kills::new()?;
     let file = state_file(options);
     let mut twin = kills.twin(&[]).await?;
-    let (mut history, mut counts) = (Vec::<Call>::new(), Counts::default());
+    let (mut past, mut counts) = (Past::default(), Counts::default());
     let (mut answered, mut open) = (None::<State>, None::<(State, Call)>);
     for round in 0..=options.kills {
         let seed = options.seed.wrapping_mul(1_000_003).wrapping_add(round);
@@ -480,7 +516,7 @@ async fn run(options: &Options) -> Result<String> {
             (None, _) => {}
             (Some(_), Some((state, call))) if found == state => {
                 counts.n_open_there += 1;
-                history.push(call);
+                past.did(call, &Outcome::Done);
             }
             (Some(state), _) if found == *state => {
                 // The twin has more.
@@ -488,7 +524,7 @@ async fn run(options: &Options) -> Result<String> {
                 if let Some(process) = twin.process.take() {
                     tokio::task::block_in_place(|| process.kill())?;
                 }
-                twin = kills.twin(&history).await?;
+                twin = kills.twin(&past.calls).await?;
             }
             (Some(state), open) => {
                 return Err(unlike(seed, &found, state, open.as_ref()).into());
@@ -499,7 +535,10 @@ async fn run(options: &Options) -> Result<String> {
             break;
         }
         if round == 0 {
-            history.push(set_first_pipeline(&kills, &mut killed, &mut twin).await?);
+            past.did(
+                set_first_pipeline(&kills, &mut killed, &mut twin).await?,
+                &Outcome::Done,
+            );
         }
         let moment = Duration::from_micros(rng.u64(..MOMENT_MAX_US));
         let process = killed.process()?;
@@ -507,17 +546,9 @@ async fn run(options: &Options) -> Result<String> {
             std::thread::sleep(moment);
             process.kill()
         });
-        let last = write_until_killed(
-            &kills,
-            &mut killed,
-            &mut twin,
-            &mut history,
-            &mut counts,
-            &mut rng,
-        );
-        let last = last
-            .await
-            .map_err(|error| format!("seed {seed}: {error}"))?;
+        let switches = (&mut killed, &mut twin);
+        let last = write_until_killed(&kills, switches, &mut past, &mut counts, &mut rng).await;
+        let last = last.map_err(|error| format!("seed {seed}: {error}"))?;
         dead.await??;
         answered = Some(twin.state(&kills).await?);
         twin.call(&kills, &last).await;
@@ -525,7 +556,7 @@ async fn run(options: &Options) -> Result<String> {
     }
     std::fs::remove_file(&file)?;
     Ok(format!(
-        "{} kills, seed {}: {} calls answered, {} of them refused, {} pipelines set; of the calls that were not \
+        "{} kills, seed {}: {} calls answered, {} of them refused, whole or in part, {} pipelines set; of the calls that were not \
          answered {} were there and {} not, or changed nothing",
         options.kills,
         options.seed,
@@ -557,14 +588,13 @@ async fn set_first_pipeline(kills: &Kills, killed: &mut Switch, twin: &mut Switc
 /// The call that was not answered.
 async fn write_until_killed(
     kills: &Kills,
-    killed: &mut Switch,
-    twin: &mut Switch,
-    history: &mut Vec<Call>,
+    (killed, twin): (&mut Switch, &mut Switch),
+    past: &mut Past,
     counts: &mut Counts,
     rng: &mut Rng,
 ) -> Result<Call> {
     loop {
-        let call = kills.any(rng, history);
+        let call = kills.any(rng, past);
         let outcome = killed.call(kills, &call).await;
         if outcome == Outcome::Gone {
             return Ok(call);
@@ -579,14 +609,9 @@ async fn write_until_killed(
         }
         counts.n_calls += 1;
         counts.n_refused += u64::from(outcome != Outcome::Done);
-        if let (Call::Pipeline(action, _), Outcome::Done) = (&call, &outcome) {
-            counts.n_pipelines += 1;
-            // Nothing of what was before is left.
-            if *action == Action::VerifyAndCommit {
-                history.clear();
-            }
-        }
-        history.push(call);
+        let is_pipeline = matches!(call, Call::Pipeline(..)) && outcome == Outcome::Done;
+        counts.n_pipelines += u64::from(is_pipeline);
+        past.did(call, &outcome);
     }
 }
 

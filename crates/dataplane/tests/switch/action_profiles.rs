@@ -1,11 +1,11 @@
 //! Action profiles and selectors: members, groups, the hash's choice, what refers to what.
 
+use crate::support::*;
 use dataplane::{
     ActionCall, ActionProfileId, ControlErrorKind, MatchField, ProfileGroup, ProfileMember, Switch,
     SwitchConfig, TableAction, TableEntry, TableId, WeightedCall,
 };
 use serde_json::json;
-use crate::support::*;
 
 /// A table `t` on `pkt.kind` whose action profile `p` chooses by crc16 of `pkt.value`; a hit writes
 /// `pkt.left`, a miss leaves 0xff there.

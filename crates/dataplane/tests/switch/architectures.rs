@@ -1,11 +1,11 @@
 //! An architecture that is not v1model: other names, another width and unit, other rules. A program for
 //! it runs in the interpreter, on the same traffic manager.
 
+use crate::support::*;
 use dataplane::{
     DropReason, MulticastGroup, PortId, Program, Replica, Switch, SwitchConfig,
     engine::ir::{Architecture, Block, Intrinsic, Meaning, Moment, V1MODEL, Verdict, When},
 };
-use crate::support::*;
 
 /// Two controls as in v1model; a port has 16 bits, 7 drops, a time is in nanoseconds, and a packet that is
 /// to be dropped is not multicast.

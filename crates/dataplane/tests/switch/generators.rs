@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::support::*;
 use dataplane::{
     ControlErrorKind, DropReason, GeneratorChange, GeneratorConfig, GeneratorState,
     GeneratorStatus, Pace, PortId, Switch, SwitchConfig,
 };
-use crate::support::*;
 
 /// A switch whose program sends everything to port 3, with the port that it came by in the frame.
 fn switch(config: SwitchConfig) -> Switch {

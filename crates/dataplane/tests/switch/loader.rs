@@ -1,8 +1,8 @@
 //! The loader: what dangles is a clear error, and no JSON makes it panic.
 
+use crate::support::*;
 use dataplane::Program;
 use serde_json::{Value, json};
-use crate::support::*;
 
 /// Asserts that the program is refused with a message that has these parts.
 #[track_caller]

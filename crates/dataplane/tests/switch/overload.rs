@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 
+use crate::support::*;
 use dataplane::{
     CloneSession, DropReason, MulticastGroup, PortId, Replica, Stream, Switch, SwitchConfig,
 };
-use crate::support::*;
 
 const SECOND: u64 = 1_000_000_000;
 /// Many times what the queues hold.

@@ -1,8 +1,8 @@
 //! The parser: errors, lookahead, stacks, varbit fields, checksums.
 
+use crate::support::*;
 use dataplane::SwitchConfig;
 use serde_json::{Value, json};
-use crate::support::*;
 
 /// Replaces the parser's states.
 fn states(b: &mut Builder, states: Value) {

@@ -1,8 +1,8 @@
 //! Random frames through a program that clones, recirculates, replicates and resubmits as the
 //! frame says: nothing vanishes uncounted, nothing panics, the same seed gives the same output.
 
-use dataplane::{CloneSession, MulticastGroup, PortId, Replica, Switch, SwitchConfig};
 use crate::support::*;
+use dataplane::{CloneSession, MulticastGroup, PortId, Replica, Switch, SwitchConfig};
 
 /// `PKT_INSTANCE_TYPE_RESUBMIT` of simple_switch.
 const RESUBMITTED: u64 = 6;

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use crate::support::*;
 use dataplane::{
     CloneSession, PortId, Replica, SwitchConfig, TraceEvent, TraceRenderer, TraceSink,
 };
-use crate::support::*;
 
 #[derive(Default)]
 struct Text {
@@ -71,7 +71,10 @@ fn a_recirculated_packet_and_its_clone_are_told_step_by_step() {
     let expected = include_str!("trace_expected.txt");
     let text = text.lock().unwrap();
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/switch/trace_expected.txt");
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/switch/trace_expected.txt"
+        );
         std::fs::write(path, text.as_str()).unwrap();
         return;
     }

@@ -1,8 +1,8 @@
 //! The traffic manager: recirculation, clones, replicas, queues, rates, drains, program change.
 
+use crate::support::*;
 use dataplane::{CloneSession, DropReason, MulticastGroup, PortId, Replica, SwitchConfig};
 use serde_json::json;
-use crate::support::*;
 
 fn session(id: u32, replicas: &[(u16, u16)]) -> CloneSession {
     CloneSession {
