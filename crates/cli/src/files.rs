@@ -1,12 +1,12 @@
 //! Reads and writes files for the commands. An error says what is wrong with the file and what was
 //! expected, not the system's error number.
 
-use std::ffi::OsString;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, chown};
+use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+
+use whole_file::Staged;
 
 use crate::failure::Failure;
 use crate::output;
@@ -153,87 +153,6 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
             Failure::in_file(path, &"is a folder, expected the name of a file to write")
         }
         _ => Failure::in_file(path, &format!("cannot be written: {}", why(error))),
-    }
-}
-
-/// A file's new contents beside it, which take its place when all of them are on the disk.
-struct Staged {
-    /// None for an object that is no file, such as a pipe, which was written directly.
-    temporary: Option<PathBuf>,
-    /// The file to replace, behind any symbolic link.
-    target: PathBuf,
-}
-
-impl Staged {
-    fn write(path: &Path, bytes: &[u8]) -> io::Result<Staged> {
-        let existing = fs::metadata(path).ok();
-        if existing.as_ref().is_some_and(|file| !file.is_file()) {
-            fs::write(path, bytes)?;
-            return Ok(Staged {
-                temporary: None,
-                target: path.to_owned(),
-            });
-        }
-        let target = behind_links(path)?;
-        let Some(name) = target.file_name() else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
-        let mut hidden = OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}.part", std::process::id()));
-        let temporary = target.with_file_name(hidden);
-        let staged = Staged {
-            temporary: Some(temporary.clone()),
-            target,
-        };
-        if let Some(existing) = &existing {
-            // A user without write permission gets an error, although the folder would accept a new
-            // file.
-            File::options().write(true).open(path)?;
-            Staged::create(&temporary, bytes)?;
-            fs::set_permissions(&temporary, existing.permissions())?;
-            // Only root can give it to the owner that it had.
-            let _ = chown(&temporary, Some(existing.uid()), Some(existing.gid()));
-        } else {
-            Staged::create(&temporary, bytes)?;
-        }
-        Ok(staged)
-    }
-
-    fn create(temporary: &Path, bytes: &[u8]) -> io::Result<()> {
-        let mut file = File::create(temporary)?;
-        file.write_all(bytes)?;
-        // Some file systems find room for it, or none, only now.
-        file.sync_data()
-    }
-
-    fn keep(mut self) -> io::Result<()> {
-        match &self.temporary {
-            Some(temporary) => fs::rename(temporary, &self.target)?,
-            None => return Ok(()),
-        }
-        self.temporary = None;
-        Ok(())
-    }
-}
-
-/// The target of a path, which need not exist yet. A ring of links has no target.
-fn behind_links(path: &Path) -> io::Result<PathBuf> {
-    match (fs::canonicalize(path), fs::read_link(path)) {
-        (Err(error), Ok(next)) if error.kind() == io::ErrorKind::NotFound => {
-            behind_links(&path.with_file_name("").join(next))
-        }
-        (Err(error), Err(_)) if error.kind() == io::ErrorKind::NotFound => Ok(path.to_owned()),
-        (target, _) => target,
-    }
-}
-
-impl Drop for Staged {
-    fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
-            // It is not there if it could not be made.
-            let _ = fs::remove_file(temporary);
-        }
     }
 }
 

@@ -14,9 +14,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
 
-use crate::Result;
 use crate::process::Place;
 use crate::program::Program;
+use crate::{Result, secure};
 
 /// The device that the switch is.
 pub const DEVICE_ID: u64 = 1;
@@ -26,13 +26,34 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A client on a connection of its own.
 pub type Client = P4RuntimeClient<Channel>;
 
+/// Where a switch is spoken to, and how.
+#[derive(Debug, Clone)]
+pub struct Address {
+    /// Which switch.
+    pub place: Place,
+    /// Over TLS, or without.
+    pub tls: Option<secure::Client>,
+}
+
+impl From<Place> for Address {
+    fn from(place: Place) -> Self {
+        Self { place, tls: None }
+    }
+}
+
 /// Connects.
 ///
 /// # Errors
 /// Nobody serves.
-pub async fn connect(place: Place) -> Result<Client> {
-    let endpoint = Endpoint::from_shared(format!("http://{}", place.grpc()))?;
-    let channel = endpoint.tcp_nodelay(true).connect().await?;
+pub async fn connect(to: impl Into<Address>) -> Result<Client> {
+    let Address { place, tls } = to.into();
+    let channel = match tls {
+        Some(tls) => tls.connect(place).await?,
+        None => {
+            let endpoint = Endpoint::from_shared(format!("http://{}", place.grpc()))?;
+            endpoint.tcp_nodelay(true).connect().await?
+        }
+    };
     Ok(P4RuntimeClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX))
 }
 
@@ -53,8 +74,8 @@ impl Controller {
     ///
     /// # Errors
     /// The switch refuses it.
-    pub async fn start(place: Place, election_id: Uint128) -> Result<Self> {
-        let mut client = connect(place).await?;
+    pub async fn start(to: impl Into<Address>, election_id: Uint128) -> Result<Self> {
+        let mut client = connect(to).await?;
         let (requests, queue) = channel(16);
         requests.send(arbitration(Some(election_id))).await?;
         let answers = client.stream_channel(ReceiverStream::new(queue)).await?;

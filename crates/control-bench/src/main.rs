@@ -10,9 +10,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use control_bench::process::Kind;
+use control_bench::secure::{self, Secure, Shows};
 use control_bench::{Result, namespace};
 
-use measure::{Effort, Figures};
+use measure::{Effort, Figures, Row};
 
 /// Loads a switch's control plane while packets pass, in a network namespace of its own.
 ///
@@ -56,6 +57,9 @@ struct Options {
     /// Leave out the rows with a state file
     #[arg(long)]
     no_state: bool,
+    /// Leave out the rows with P4Runtime over TLS
+    #[arg(long)]
+    no_tls: bool,
     /// The folder for the state file: its disk is measured
     #[arg(long, value_name = "DIR", default_value = "target")]
     state_in: PathBuf,
@@ -95,36 +99,46 @@ impl Options {
         if self.quick { 1 } else { self.rounds }
     }
 
-    fn rows(&self) -> Vec<(&'static str, Kind)> {
+    fn rows(&self, secure: &Secure) -> Result<Vec<Row>> {
         let file = format!("reprise-control-bench-{}.state", std::process::id());
-        let reprise = |state| Kind::Reprise {
-            state,
-            options: Vec::new(),
+        let row = |name, kind| Row {
+            name,
+            kind,
+            tls: None,
         };
-        let mut rows = vec![("reprise-switch", reprise(None))];
+        let reprise = |state, options| Kind::Reprise { state, options };
+        let mut rows = vec![row("reprise-switch", reprise(None, Vec::new()))];
+        if !self.no_tls {
+            rows.push(Row {
+                name: "reprise-switch, mutual TLS",
+                kind: reprise(None, secure.switch_options()),
+                tls: Some(secure.client(Shows::Good, &secure::VERSIONS)?),
+            });
+        }
         if !self.no_state {
             let state = Some(self.state_in.join(file));
-            rows.push(("reprise-switch --state", reprise(state)));
+            rows.push(row("reprise-switch --state", reprise(state, Vec::new())));
         }
         if let Some(program) = &self.bmv2 {
-            rows.push(("simple_switch_grpc", Kind::Bmv2(program.clone())));
+            rows.push(row("simple_switch_grpc", Kind::Bmv2(program.clone())));
         }
-        rows
+        Ok(rows)
     }
 }
 
 fn run(options: &Options) -> Result<String> {
-    let (effort, rows) = (options.effort(), options.rows());
+    let secure = Secure::new()?;
+    let (effort, rows) = (options.effort(), options.rows(&secure)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()?;
     let mut all: Vec<(&'static str, Vec<Figures>)> =
-        rows.iter().map(|(name, _)| (*name, Vec::new())).collect();
+        rows.iter().map(|row| (row.name, Vec::new())).collect();
     for round in 1..=options.rounds() {
-        for ((name, kind), (_, figures)) in rows.iter().zip(&mut all) {
+        for (row, (name, figures)) in rows.iter().zip(&mut all) {
             tell(&format!("round {round}: {name}"));
-            figures.push(runtime.block_on(measure::measure(kind, &effort))?);
+            figures.push(runtime.block_on(measure::measure(row, &effort))?);
         }
     }
     Ok(match options.json {

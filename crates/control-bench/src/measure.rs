@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bmv2_thrift::wire::read::Value as Given;
-use control_bench::controller::{self, Controller};
+use control_bench::controller::{self, Address, Controller};
 use control_bench::process::{Kind, Looked, Place, Process};
 use control_bench::program::Program;
+use control_bench::secure;
 use control_bench::traffic::{Passed, Traffic, Way};
 use control_bench::{Result, thrift};
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
@@ -41,6 +42,24 @@ pub(crate) struct Effort {
 impl Effort {
     fn time(&self) -> Duration {
         Duration::from_secs(self.seconds.into())
+    }
+}
+
+/// A switch to measure.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// P4Runtime is spoken to it over TLS.
+    pub(crate) tls: Option<secure::Client>,
+}
+
+impl Row {
+    fn address(&self) -> Address {
+        Address {
+            place: Place::FIRST,
+            tls: self.tls.clone(),
+        }
     }
 }
 
@@ -84,7 +103,8 @@ impl Figures {
 }
 
 /// Measures a switch.
-pub(crate) async fn measure(kind: &Kind, effort: &Effort) -> Result<Figures> {
+pub(crate) async fn measure(row: &Row, effort: &Effort) -> Result<Figures> {
+    let kind = &row.kind;
     if let Kind::Reprise {
         state: Some(file), ..
     } = kind
@@ -93,7 +113,7 @@ pub(crate) async fn measure(kind: &Kind, effort: &Effort) -> Result<Figures> {
     }
     let process = Process::start(kind, Place::FIRST)?;
     let mut figures = Figures::default();
-    let measured = load(process.looked_at(), effort, &mut figures).await;
+    let measured = load(process.looked_at(), &row.address(), effort, &mut figures).await;
     let passed =
         measured.map_err(|error| format!("{error}; the switch said: {}", process.said()))?;
     let totals = process.stop()?;
@@ -135,10 +155,15 @@ fn restart(kind: &Kind, figures: &mut Figures) -> Result<()> {
     }
 }
 
-async fn load(switch: Looked, effort: &Effort, figures: &mut Figures) -> Result<Passed> {
+async fn load(
+    switch: Looked,
+    to: &Address,
+    effort: &Effort,
+    figures: &mut Figures,
+) -> Result<Passed> {
     let program = Program::compile(PROGRAM)?;
     let ids = Ids::of(&program.p4info)?;
-    let mut controller = Controller::start(Place::FIRST, ELECTION_ID).await?;
+    let mut controller = Controller::start(to.clone(), ELECTION_ID).await?;
     controller
         .set_pipeline(Action::VerifyAndCommit, &program)
         .await?;
@@ -150,7 +175,7 @@ async fn load(switch: Looked, effort: &Effort, figures: &mut Figures) -> Result<
     let traffic = Traffic::start(effort.frames_per_s.into(), N_FLOWS, Way::FirstToSecond)?;
     fill(&mut controller, &mut batches, effort, figures).await?;
     figures.add("memory_filled_mib", switch.memory_bytes() as f64 / MIB);
-    steady(&mut controller, &mut batches, ids, effort, figures).await?;
+    steady(&mut controller, to, &mut batches, ids, effort, figures).await?;
     let mut client = controller.client.clone();
     let read = Instant::now();
     let n_entries = controller::read(&mut client, vec![ids.wanted(None)]).await?;
@@ -159,7 +184,7 @@ async fn load(switch: Looked, effort: &Effort, figures: &mut Figures) -> Result<
     if n_entries != expected {
         return Err(format!("expected {expected} entries, found {n_entries}").into());
     }
-    read_whole(&mut controller, &mut batches, ids, effort, figures).await?;
+    read_whole(&mut controller, to, &mut batches, ids, effort, figures).await?;
     let n_thrift = effort.n_thrift;
     let added = tokio::task::spawn_blocking(move || add_by_thrift(n_thrift)).await??;
     figures.add("thrift_adds_per_s", added.0);
@@ -195,6 +220,7 @@ async fn fill(
 /// Writes at the given rate, while many read an entry each, again and again.
 async fn steady(
     controller: &mut Controller,
+    to: &Address,
     batches: &mut Batches,
     ids: Ids,
     effort: &Effort,
@@ -203,7 +229,8 @@ async fn steady(
     let end = Instant::now() + effort.time();
     let mut readers = JoinSet::new();
     for _ in 0..effort.n_readers {
-        readers.spawn(read_entries(ids, station(batches.any()), end));
+        let address = station(batches.any());
+        readers.spawn(read_entries(to.clone(), ids, address, end));
     }
     let written = write_steadily(controller, batches, effort.writes_per_s, effort.time());
     let (rate, latencies) = written.await?;
@@ -218,8 +245,8 @@ async fn steady(
     Ok(())
 }
 
-async fn read_entries(ids: Ids, address: [u8; 6], end: Instant) -> Result<Latencies> {
-    let mut client = controller::connect(Place::FIRST).await?;
+async fn read_entries(to: Address, ids: Ids, address: [u8; 6], end: Instant) -> Result<Latencies> {
+    let mut client = controller::connect(to).await?;
     let mut latencies = Latencies::new()?;
     while Instant::now() < end {
         let began = Instant::now();
@@ -233,6 +260,7 @@ async fn read_entries(ids: Ids, address: [u8; 6], end: Instant) -> Result<Latenc
 /// Many read the whole table at once, while it is written at the given rate.
 async fn read_whole(
     controller: &mut Controller,
+    to: &Address,
     batches: &mut Batches,
     ids: Ids,
     effort: &Effort,
@@ -241,7 +269,7 @@ async fn read_whole(
     let mut readers = JoinSet::new();
     let (end, began) = (Instant::now() + effort.time(), Instant::now());
     for _ in 0..effort.n_readers {
-        readers.spawn(count_entities(ids.wanted(None), end));
+        readers.spawn(count_entities(to.clone(), ids.wanted(None), end));
     }
     let written = write_steadily(controller, batches, effort.writes_per_s, effort.time());
     let (rate, latencies) = written.await?;
@@ -257,8 +285,8 @@ async fn read_whole(
 }
 
 /// Reads again and again until the end, where it gives up in the middle.
-async fn count_entities(wanted: Entity, end: Instant) -> Result<u64> {
-    let mut client = controller::connect(Place::FIRST).await?;
+async fn count_entities(to: Address, wanted: Entity, end: Instant) -> Result<u64> {
+    let mut client = controller::connect(to).await?;
     let mut n_entities = 0;
     while Instant::now() < end {
         let request = p4runtime_proto::p4::v1::ReadRequest {

@@ -34,7 +34,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn the_benchmark_accounts_for_every_packet_with_and_without_a_state_file() {
+fn the_benchmark_accounts_for_every_packet_over_tls_and_with_a_state_file() {
     let folder = folder();
     let path = folder.path().to_str().unwrap();
     let arguments = ["--quick", "--readers", "10", "--json", "--state-in", path];
@@ -43,7 +43,7 @@ fn the_benchmark_accounts_for_every_packet_with_and_without_a_state_file() {
     };
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     let rows = json["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 2);
+    assert_eq!(rows.len(), 3);
     for row in rows {
         let figure = |name: &str| {
             let median = row["figures"][name]["median"].as_f64();
@@ -66,8 +66,8 @@ fn the_benchmark_accounts_for_every_packet_with_and_without_a_state_file() {
         }
         assert!(figure("steady_batch_p50_ms") <= figure("steady_batch_max_ms"));
     }
-    assert!(rows[1]["figures"]["state_file_mib"].is_object());
-    assert!(rows[1]["figures"]["restart_s"].is_object());
+    assert!(rows[2]["figures"]["state_file_mib"].is_object());
+    assert!(rows[2]["figures"]["restart_s"].is_object());
 }
 
 #[test]
@@ -87,6 +87,14 @@ fn the_switch_withstands_abuse() {
             "oversize",
             "swept, given up",
             "connections slow",
+            "TLS refused: Nothing",
+            "TLS refused: Strangers",
+            "TLS refused: Expired",
+            "TLS refused: Early",
+            "TLS given up: the switch's certificate",
+            "TLS plaintext",
+            "TLS half of a hello",
+            "TLS a hello and no more",
         ] {
             assert!(text.contains(what), "no {what}: {text}");
         }

@@ -6,6 +6,7 @@
     reason = "a test stops at what it did not expect"
 )]
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt;
@@ -31,6 +32,9 @@ const PROGRAM: &str = r#"{
         "support_timeout": false, "actions": ["In.out"],
         "key": [{"match_type": "exact", "target": ["h", "f"]}]}]}]
 }"#;
+
+/// What a process ends by that writes more than it may.
+const SIGXFSZ: i32 = 25;
 
 /// What a server does with a call.
 enum Reaction {
@@ -403,6 +407,76 @@ fn an_interrupt_ends_it_while_nobody_takes_its_output() {
     interrupt(&child);
     assert_eq!(child.wait().unwrap().signal(), Some(2));
     writer.join().unwrap();
+}
+
+/// A state that takes a while to write.
+const STATE_BYTES: usize = 8 << 20;
+
+/// Answers with a state, and says each time that it is about to.
+fn server_with_a_state() -> (Server, Receiver<()>) {
+    let (ask, asked) = mpsc::channel();
+    let server = Server::start(move |call| {
+        ask.send(()).unwrap();
+        let state = vec![b'x'; STATE_BYTES];
+        reply(call, |writer| writer.field(0, Type::Bytes).bytes(&state))
+    });
+    (server, asked)
+}
+
+#[test]
+fn a_file_that_cannot_be_written_whole_is_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    fs::write(&path, "before").unwrap();
+    let commands = format!("serialize_state {}\n", path.display());
+    // The system refuses what is beyond the first kilobytes, or ends the program there.
+    for (refusal, ended_by) in [("trap '' XFSZ; ", None), ("", Some(SIGXFSZ))] {
+        let (server, _asked) = server_with_a_state();
+        let program = cli(server.port);
+        let mut limited = Command::new("sh");
+        let script = format!("{refusal}ulimit -f 2; exec \"$0\" \"$@\"");
+        limited.args(["-c", &script]).arg(program.get_program());
+        limited.args(program.get_args());
+        limited.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = limited.stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(commands.as_bytes()).unwrap();
+        drop(stdin);
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.signal(), ended_by, "{}", err(&ended));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "before");
+        if ended_by.is_none() {
+            assert!(
+                out(&ended).contains("state: File too large"),
+                "{}",
+                out(&ended)
+            );
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_file_is_whole_or_as_it_was_whenever_an_interrupt_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    for step in 0..10 {
+        fs::write(&path, "before").unwrap();
+        let (server, asked) = server_with_a_state();
+        let mut child = cli(server.port).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let command = format!("serialize_state {}\n", path.display());
+        stdin.write_all(command.as_bytes()).unwrap();
+        asked.recv_timeout(PATIENCE).unwrap();
+        // Some moment of its work.
+        thread::sleep(Duration::from_millis(4 * step));
+        interrupt(&child);
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.signal(), Some(2));
+        let found = fs::read(&path).unwrap();
+        let is_whole = found.len() == STATE_BYTES && found.iter().all(|byte| *byte == b'x');
+        assert!(is_whole || found == b"before", "{} bytes", found.len());
+    }
 }
 
 #[test]

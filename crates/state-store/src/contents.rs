@@ -16,6 +16,8 @@ pub struct Contents {
     pub saved: Option<StoredPipeline>,
     /// Ports that were disabled, whatever the pipeline.
     pub ports_disabled: Vec<PortId>,
+    /// The last transaction was damaged, so this is the state before it.
+    pub is_rolled_back: bool,
 }
 
 /// A pipeline and what was written to it.
@@ -67,5 +69,6 @@ pub(crate) fn read(database: &Database) -> Result<Contents> {
         forwards,
         saved,
         ports_disabled: ports.collect::<Result<_>>()?,
+        is_rolled_back: false,
     })
 }

@@ -1,5 +1,7 @@
 //! The file: opened by one switch at a time, changed by whole transactions.
 
+mod header;
+
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,6 +17,7 @@ use redb::{
 use crate::contents::{self, Contents};
 use crate::fold::{Fold, changed, fold};
 use crate::{cells, key};
+use header::Transactions;
 
 /// How values are written. One more whenever [`Operation`], or what it is made of, has changed.
 pub(crate) const FORMAT: u32 = 2;
@@ -99,10 +102,15 @@ impl StateFile {
         if !path.try_exists()? {
             make(path)?;
         }
+        let before = Transactions::of(path);
         let database = open_whole(path)?;
+        let opened = Transactions::of(path);
         expect_format(&database)?;
-        let contents =
+        let mut contents =
             contents::read(&database).map_err(|error| OpenError::Foreign(error.to_string()))?;
+        contents.is_rolled_back = before
+            .zip(opened)
+            .is_some_and(|(before, opened)| before.is_rolled_back(opened));
         let opened = Mutex::new(Opened {
             database: Some(database),
             behind: Vec::new(),

@@ -41,6 +41,14 @@ impl StateAtStart {
             file,
             contents,
         } = self;
+        if contents.is_rolled_back {
+            tracing::warn!(
+                event = "state_rolled_back",
+                path = %path.display(),
+                "the last transaction of {} is damaged: the state is that before the last call",
+                path.display()
+            );
+        }
         let is_there = contents.forwards.is_some();
         let n_operations = contents
             .forwards
@@ -74,6 +82,7 @@ async fn restore(server: &Server, contents: Contents) -> Result<(), RestoreError
         forwards,
         saved,
         ports_disabled,
+        is_rolled_back: _,
     } = contents;
     // Before the pipeline, and long before the first frame.
     let ports = ports_disabled.into_iter().map(|port| (port, false));

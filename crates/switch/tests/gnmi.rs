@@ -174,6 +174,28 @@ impl Gnmi {
         self.0.set(request).await.expect("set");
     }
 
+    /// Asks for everything, ten times a second, and takes one answer of it.
+    async fn ask_for_everything(&mut self) -> Streaming<SubscribeResponse> {
+        let subscription = Subscription {
+            path: Some(Path::default()),
+            mode: SubscriptionMode::Sample.into(),
+            sample_interval: 100_000_000,
+            ..Subscription::default()
+        };
+        let list = SubscriptionList {
+            subscription: vec![subscription; 20],
+            ..SubscriptionList::default()
+        };
+        let request = SubscribeRequest {
+            request: Some(Request::Subscribe(list)),
+            ..SubscribeRequest::default()
+        };
+        let answers = self.0.subscribe(tokio_stream::once(request)).await;
+        let mut answers = answers.expect("a stream").into_inner();
+        answers.message().await.expect("an answer").expect("one");
+        answers
+    }
+
     /// Follows changes of a port's state.
     async fn follow(&mut self, name: &str, leaf: &str) -> Streaming<SubscribeResponse> {
         let subscription = Subscription {
@@ -395,4 +417,39 @@ fn a_switch_that_is_killed_comes_up_with_its_ports_disabled() {
             switch.stop("-TERM");
         },
     );
+}
+
+#[test]
+fn the_switch_stops_though_subscribers_read_nothing() {
+    let ports = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+    let flood = program("flood.p4").display().to_string();
+    let switch = Running::start(&[&ports[..], &[&flood]].concat());
+    // One whose connection has no room left, and one that has: its client has stopped reading all the same.
+    let (stopped, clients) = block_on(async {
+        let narrow = tonic::transport::Endpoint::from_shared(url(&switch))
+            .expect("an address")
+            .initial_connection_window_size(4_096)
+            .initial_stream_window_size(4_096)
+            .connect()
+            .await
+            .expect("a server");
+        let mut narrow = Gnmi(GNmiClient::new(narrow));
+        let mut wide = Gnmi::of(&switch).await;
+        let streams = (
+            narrow.ask_for_everything().await,
+            wide.ask_for_everything().await,
+        );
+        // Many times what the narrow one's connection has room for was due since.
+        let mut clock = Gnmi::of(&switch).await;
+        let mut samples = clock.ask_for_everything().await;
+        for _ in 0..400 {
+            samples.message().await.expect("an answer").expect("one");
+        }
+        let began = std::time::Instant::now();
+        let stopped = tokio::task::spawn_blocking(move || switch.stop("-TERM"));
+        stopped.await.expect("it stops");
+        (began.elapsed(), (streams, narrow, wide))
+    });
+    assert!(stopped < Duration::from_secs(10), "{stopped:?}");
+    drop(clients);
 }

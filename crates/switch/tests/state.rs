@@ -541,6 +541,47 @@ async fn a_damaged_file_is_refused_and_left() {
     assert_eq!(Controller::of(&switch).await.state().await, there);
 }
 
+/// As when the machine loses its power before the disk has the last bytes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_told() {
+    let folder = TemporaryFolder::new("taken-back");
+    let path = folder.path("state");
+    let state = path.display().to_string();
+    let program = program("kept.p4").display().to_string();
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let switch = Running::start(&arguments);
+    let mut controller = Controller::of(&switch).await;
+    let mut random = Random(6);
+    let (mut before, mut there) = (State::new(), State::new());
+    for _ in 0..10 {
+        let (updates, after) = batch(&mut random, controller.ids, &there);
+        controller.write(updates).await.expect("written");
+        (before, there) = (there, after);
+    }
+    assert_ne!(before, there);
+    drop(controller);
+    switch.signal("-KILL");
+    switch.end();
+    let mut bytes = fs::read(&path).expect("there");
+    // redb's header (its design.md): of two commit slots the one counts that the lowest bit of byte 9 names; its
+    // checksum stands at its end.
+    let slot = 64 + 128 * usize::from(bytes[9] & 1);
+    bytes[slot + 120] ^= 1;
+    fs::write(&path, bytes).expect("written");
+    let switch = Running::start_that_logs(&[&arguments[..], &["--log-format", "json"]].concat());
+    let told = switch
+        .before
+        .iter()
+        .filter(|line| line.contains("state_rolled_back"));
+    assert_eq!(told.count(), 1, "{:?}", switch.before);
+    assert_eq!(Controller::of(&switch).await.state().await, before);
+    switch.stop("-TERM");
+    // What stands there now is whole.
+    let switch = Running::start(&arguments);
+    assert_eq!(Controller::of(&switch).await.state().await, before);
+    switch.stop("-TERM");
+}
+
 #[test]
 fn a_foreign_file_is_refused_and_left() {
     let folder = TemporaryFolder::new("foreign");

@@ -202,6 +202,68 @@ fn renewed_files_are_taken_when_they_are_whole() {
 }
 
 #[test]
+fn a_key_that_comes_much_later_than_its_certificate_is_taken_then() {
+    let folder = folder();
+    let authority = Authority::new("a");
+    let files = authority
+        .issue(HERE, Good::Now)
+        .write(folder.path(), "server");
+    let server = Server::open(server(&files, None)).expect("a server");
+    let next = authority.issue(HERE, Good::Now);
+    write(files.certificate.clone(), &next.certificate);
+    assert_eq!(server.renew(), Renewal::None);
+    // The pair that stands there does not belong together: that is told, and told once.
+    let broken = server.renew();
+    assert!(
+        matches!(&broken, Renewal::Broken(error) if error.to_string().contains("is not the key of")),
+        "{broken:?}"
+    );
+    for _ in 0..5 {
+        assert_eq!(server.renew(), Renewal::None);
+    }
+    write(files.key.clone(), &next.key);
+    assert_eq!(server.renew(), Renewal::None);
+    assert!(matches!(server.renew(), Renewal::Done(_)));
+    assert_eq!(server.renew(), Renewal::None);
+}
+
+#[test]
+fn authorities_that_are_half_written_are_not_taken_and_whole_ones_are() {
+    let folder = folder();
+    let authority = Authority::new("a");
+    let authorities = authority.write(folder.path(), "ca.pem");
+    let files = authority
+        .issue(HERE, Good::Now)
+        .write(folder.path(), "server");
+    let server = Server::open(server(&files, Some(&authorities))).expect("a server");
+    let both = [authority.pem(), Authority::new("b").pem()].concat();
+    // Written where it stands, and looked at while that is so: between two looks it grows.
+    let (first, second) = (both.len() / 4, both.len() * 3 / 4);
+    for length in [first, second] {
+        fs::write(&authorities, &both[..length]).expect("a file");
+        assert_eq!(server.renew(), Renewal::None);
+    }
+    // Whoever writes it has stopped in the second certificate.
+    let broken = server.renew();
+    let file = authorities.display().to_string();
+    assert!(
+        matches!(&broken, Renewal::Broken(error)
+            if error.to_string().contains(&file) && error.to_string().contains("damaged as PEM")),
+        "{broken:?}"
+    );
+    assert_eq!(server.renew(), Renewal::None);
+    fs::write(&authorities, "").expect("a file");
+    assert_eq!(server.renew(), Renewal::None);
+    assert!(
+        matches!(server.renew(), Renewal::Broken(_)),
+        "nobody could come in"
+    );
+    fs::write(&authorities, &both).expect("a file");
+    assert_eq!(server.renew(), Renewal::None);
+    assert!(matches!(server.renew(), Renewal::Done(_)));
+}
+
+#[test]
 fn a_renewed_certificate_that_is_not_good_yet_is_taken_when_it_is() {
     let folder = folder();
     let authority = Authority::new("a");

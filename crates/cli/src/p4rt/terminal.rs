@@ -155,7 +155,7 @@ pub async fn run(shell: &mut Shell) -> Result<(), Failure> {
     if let Some(n) = shell.open_batch().filter(|n| *n > 0) {
         let updates = output::count(n, "update");
         output::told(format_args!(
-            "reprise: {updates} of the open batch are forgotten"
+            "reprise: the open batch is forgotten: {updates}"
         ));
     }
     // The terminal is as it was before the program ends.

@@ -64,7 +64,10 @@ fn into_file(session: &mut Session, typed: &Typed<'_>, call: &'static str) -> Do
     let [name] = typed.exactly()?;
     let answer = session.standard(Call::new(call), Operation::Table)?;
     let text = answer.result(|args, id| args.bytes(id))?;
-    fs::write(name, text).map_err(|error| Error::input(format!("{name}: {error}")))
+    // An interrupt waits for this lock, a moment, so that nothing is left beside the file.
+    let _whole = session.out.lock();
+    let written = whole_file::write(Path::new(name), text);
+    written.map_err(|error| Error::input(format!("{name}: {error}")))
 }
 
 pub fn write_config(session: &mut Session, typed: &Typed<'_>) -> Done {

@@ -193,14 +193,14 @@ fn bytes_of_a_file(path: &Path, n_groups: u32, is_killed: bool) -> (Vec<u8>, Vec
 
 /// What a switch finds in these bytes: operations, or it does not start. Then it has left the file of a switch that was
 /// stopped; redb repairs that of one that was killed, as far as it comes.
-fn found(bytes: &[u8], is_killed: bool, what: &str) -> Option<Vec<Operation>> {
+fn found(bytes: &[u8], is_killed: bool, what: &str) -> Option<(Vec<Operation>, bool)> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("damaged");
     fs::write(&path, bytes).expect("written");
     match StateFile::open(&path) {
         Ok((_, contents)) => {
             let operations = contents.forwards.map(|it| it.operations);
-            Some(operations.unwrap_or_default())
+            Some((operations.unwrap_or_default(), contents.is_rolled_back))
         }
         Err(error) => {
             let left = fs::read(&path).expect("there");
@@ -219,7 +219,7 @@ fn a_file_that_was_cut_short_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let (bytes, all) = bytes_of_a_file(&folder.path().join("state"), 200, is_killed);
         let as_it_was = found(&bytes, is_killed, "as it was");
-        assert!(as_it_was.as_ref() == Some(&all));
+        assert!(as_it_was == Some((all, false)));
         let lengths = [1, 8, 63, 64, 300, 511, 512, 4_095, 4_096, 5_000];
         let quarters = (1..4).map(|n| bytes.len() * n / 4);
         for length in lengths.into_iter().chain(quarters) {
@@ -242,7 +242,7 @@ fn of_a_file_of_which_bytes_are_others_no_other_state_is_made() {
             .rposition(|byte| *byte != 0)
             .expect("not empty");
         let mut rng = fastrand::Rng::with_seed(1);
-        let (mut n_whole, mut n_refused) = (0, 0);
+        let (mut n_whole, mut n_refused, mut n_rolled_back) = (0, 0, 0);
         for _ in 0..100 {
             let mut damaged = bytes.clone();
             let place = rng.usize(..=used);
@@ -250,14 +250,17 @@ fn of_a_file_of_which_bytes_are_others_no_other_state_is_made() {
             let what = format!("byte {place}, killed {is_killed}");
             match found(&damaged, is_killed, &what) {
                 None => n_refused += 1,
-                Some(operations) => {
+                Some((operations, is_rolled_back)) => {
                     // Where the last commit is damaged and the switch was killed, redb takes the one before.
                     let is_before = is_killed && operations.is_empty();
                     assert!(operations == all || is_before, "{what}: {operations:?}");
+                    assert_eq!(is_rolled_back, is_before, "{what}");
                     n_whole += 1;
+                    n_rolled_back += u32::from(is_rolled_back);
                 }
             }
         }
+        assert_eq!(n_rolled_back > 0, is_killed, "{n_rolled_back}");
         // Bytes that nothing uses are in either file.
         assert!(n_whole > 0, "{n_whole}, {n_refused}");
         assert!(is_killed || n_refused > 0, "{n_whole}, {n_refused}");

@@ -334,7 +334,7 @@ pub(super) const OPTIONS: &[Spec] = &[
         "grpc-server-addr",
         Value("ADDRESS"),
         D::GrpcServerAddr,
-        "serve P4Runtime there, without --grpc-server-ssl unencrypted [default: 127.0.0.1:9559]",
+        "serve P4Runtime and gNMI there, without --grpc-server-ssl unencrypted [default: 127.0.0.1:9559]",
     )),
     of_grpc(general(
         "cpu-port",
@@ -346,7 +346,7 @@ pub(super) const OPTIONS: &[Spec] = &[
         "grpc-server-ssl",
         Nothing,
         D::GrpcSsl,
-        "serve P4Runtime over TLS, with the next two",
+        "serve P4Runtime and gNMI over TLS, with the next two",
     )),
     of_grpc(general(
         "grpc-server-cacert",

@@ -1,14 +1,13 @@
 //! The loop with ports in memory.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use control::{DigestSender, PacketInSender, Subscriber, SwitchHandle};
 use dataplane::{
-    ActionCall, DropReason, GeneratorConfig, GeneratorState, MatchField, Pace, Program,
-    SwitchConfig, TableEntry,
+    ActionCall, GeneratorConfig, GeneratorState, MatchField, Pace, Program, SwitchConfig,
+    TableEntry,
 };
 use packet_io::{MemoryPort, memory_pair};
 
@@ -148,133 +147,6 @@ impl Port for ReluctantPort {
     fn statistics(&mut self) -> packet_io::PortStatistics {
         packet_io::PortStatistics::default()
     }
-}
-
-/// A port that is full from its first frame on until it is let go.
-struct FullPort {
-    frames: Vec<Vec<u8>>,
-    is_free: Arc<AtomicBool>,
-    out: mpsc::Sender<Vec<Vec<u8>>>,
-}
-
-impl Port for FullPort {
-    fn name(&self) -> &str {
-        "full"
-    }
-
-    fn receive(
-        &mut self,
-        _now: Nanos,
-        _max_frames: usize,
-        _take: &mut dyn FnMut(&[u8]),
-    ) -> Result<usize, PortError> {
-        Ok(0)
-    }
-
-    fn transmit(&mut self, _now: Nanos, frame: packet_io::Frame<'_>) -> Result<(), PortError> {
-        self.frames.push([frame.head, frame.payload].concat());
-        Ok(())
-    }
-
-    /// Tells how many frames left together.
-    fn flush(&mut self) -> Result<(), PortError> {
-        if self.is_free.load(Ordering::Relaxed) && !self.frames.is_empty() {
-            let frames = std::mem::take(&mut self.frames);
-            self.out.send(frames).expect("somebody waits");
-        }
-        Ok(())
-    }
-
-    fn has_unsent(&self) -> bool {
-        !self.frames.is_empty()
-    }
-
-    fn is_full(&self) -> bool {
-        !self.frames.is_empty()
-    }
-
-    fn statistics(&mut self) -> packet_io::PortStatistics {
-        packet_io::PortStatistics::default()
-    }
-}
-
-#[test]
-fn what_is_for_a_full_port_waits_in_the_switch_while_others_go_on() {
-    let (mut event_loop, handle, mut one, mut two) = forwarder(&[(1, 3), (2, 1)]);
-    let (out, sent) = mpsc::channel();
-    let is_free = Arc::new(AtomicBool::new(false));
-    let port = FullPort {
-        frames: Vec::new(),
-        is_free: Arc::clone(&is_free),
-        out,
-    };
-    event_loop.add_port(PortId(3), "three", Box::new(port));
-    let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
-    // Each goes its way before the next: the second finds the port full.
-    let mut cross = |number: u8| {
-        one.transmit(0, [number; 60].as_slice().into())
-            .expect("sending");
-        one.flush().expect("sending");
-        two.transmit(0, [100 + number; 60].as_slice().into())
-            .expect("sending");
-        two.flush().expect("sending");
-        assert_eq!(receive(&mut one, 1), [[100 + number; 60]]);
-    };
-    for number in 0..4 {
-        cross(number);
-    }
-    is_free.store(true, Ordering::Relaxed);
-    let first = sent.recv_timeout(PATIENCE).expect("the frame leaves");
-    assert_eq!(first, [[0; 60]], "the port was given no other");
-    let rest = sent.recv_timeout(PATIENCE).expect("the frames leave");
-    assert_eq!(rest, [1, 2, 3].map(|number| [number; 60]));
-    handle.stop();
-    running.join().expect("the loop ends").expect("no error");
-}
-
-#[test]
-fn what_waits_for_a_full_port_is_dropped_when_the_port_is_disabled() {
-    let (mut event_loop, handle, mut one, _two) = forwarder(&[(1, 3)]);
-    let (out, _sent) = mpsc::channel();
-    let port = FullPort {
-        frames: Vec::new(),
-        is_free: Arc::new(AtomicBool::new(false)),
-        out,
-    };
-    event_loop.add_port(PortId(3), "three", Box::new(port));
-    let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
-    // Asked until it is so, since frames come whenever the loop looks.
-    let look_until = |is_so: fn(&Switch) -> bool| {
-        let (told, look) = mpsc::channel();
-        loop {
-            let told = told.clone();
-            let work = move |context: &mut SwitchContext<'_>| {
-                told.send(is_so(context.switch)).expect("somebody waits");
-            };
-            handle.submit(0, Box::new(work));
-            if look.recv_timeout(PATIENCE).expect("an answer") {
-                break;
-            }
-        }
-    };
-    let mut send = |number: u8| {
-        one.transmit(0, [number; 60].as_slice().into())
-            .expect("sending");
-        one.flush().expect("sending");
-    };
-    send(0);
-    look_until(|switch| switch.counters().received == 1);
-    (1..4).for_each(&mut send);
-    look_until(|switch| switch.counters().received == 4);
-    look_until(|switch| switch.counters().dropped_total() == 0);
-    let disable = |context: &mut SwitchContext<'_>| {
-        context.switch.set_port_enabled(PortId(3), false);
-    };
-    handle.submit(0, Box::new(disable));
-    look_until(|switch| switch.counters().dropped(DropReason::PortDisabled) == 3);
-    look_until(|switch| switch.counters().transmitted == 1);
-    handle.stop();
-    running.join().expect("the loop ends").expect("no error");
 }
 
 #[test]
@@ -537,5 +409,6 @@ fn a_program_is_told_how_long_packets_were_inside_and_no_more() {
     running.join().expect("no panic").expect("no error");
 }
 
+mod full;
 mod offload;
 mod overload;

@@ -6,20 +6,27 @@ use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, PortCode};
 use bmv2_thrift::message::PortInfo;
 
-fn refuse(what: &str) -> Answered {
-    let message =
-        format!("{what}: ports are given when the switch is started, with -i PORT@INTERFACE");
+fn refuse(what: &str, instead: &str) -> Answered {
+    let message = format!(
+        "{what}: ports are given when the switch is started, with -i PORT@INTERFACE; {instead}"
+    );
     Err(Exception::new(PortCode::Error, message).into())
 }
 
 /// Refused.
 pub(crate) fn add(args: Args<'_>) -> Answered {
-    refuse(&format!("port {}@{}", args.i32(2)?, args.text(1)?))
+    refuse(
+        &format!("port {}@{}", args.i32(2)?, args.text(1)?),
+        "an interface may go, and come later, under its name",
+    )
 }
 
 /// Refused.
 pub(crate) fn remove(args: Args<'_>) -> Answered {
-    refuse(&format!("port {}", args.i32(1)?))
+    refuse(
+        &format!("port {}", args.i32(1)?),
+        "gNMI's config/enabled takes one out and in again",
+    )
 }
 
 /// Every port, its interface, and whether frames can come and leave.

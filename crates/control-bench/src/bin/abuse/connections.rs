@@ -1,5 +1,4 @@
-//! A thousand connections: silent, slow, with half of a frame, with noise; closed, reset, or left alone. Where TLS is
-//! served, connections with wrong certificates belong here.
+//! A thousand connections: silent, slow, with half of a frame, with noise; closed, reset, or left alone.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::{PLACE, Shared};
 
 /// What an HTTP/2 client says first, with an empty SETTINGS frame behind it (RFC 9113, 3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// The head of a HEADERS frame that does not come.
 const HALF: &[u8] = b"\0\x01\0\x01\x04\0\0\0\x01";
 /// The head of a Thrift call, strict, whose name does not come.

@@ -23,7 +23,7 @@ use crate::{PLACE, Shared};
 
 /// How long an answer may take, connecting again included: thousands of calls are there at once, on a machine that
 /// may have other work.
-const ANSWER_MAX: Duration = Duration::from_secs(20);
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// How long frames may not go in.
 const FRAMES_MAX: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);

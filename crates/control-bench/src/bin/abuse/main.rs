@@ -7,6 +7,7 @@ mod guard;
 mod messages;
 mod racers;
 mod thrift_calls;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -22,7 +23,7 @@ use control_bench::traffic::{Traffic, Way};
 use control_bench::{Result, namespace};
 use fastrand::Rng;
 use serde_json::Value;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use racers::Race;
 
@@ -53,7 +54,8 @@ const MEMORY_MORE_MAX: (f64, u64) = (1.25, 64 << 20);
 #[command(
     after_help = "It ends with exit code 1 at the first thing that does not hold: a crash, a call of a good \
 client that is not answered in time, a write by a controller that was not primary, an entry in a program's table that \
-was written for another's, memory or descriptors that grow, a frame that is not accounted for."
+was written for another's, a client that is let in over TLS without a good certificate, memory or descriptors that grow, \
+a frame that is not accounted for."
 )]
 struct Options {
     /// How long, in minutes
@@ -152,114 +154,151 @@ impl Memory {
     }
 }
 
+/// A switch that is abused, and what is looked at of it.
+struct Abused {
+    process: Process,
+    looked: Looked,
+    n_descriptors: usize,
+    memory: Memory,
+}
+
+impl Abused {
+    fn start(kind: &Kind, place: Place) -> Result<Self> {
+        let process = Process::start(kind, place)?;
+        let looked = process.looked_at();
+        Ok(Self {
+            process,
+            looked,
+            n_descriptors: looked.n_descriptors(),
+            memory: Memory(Vec::new()),
+        })
+    }
+
+    fn told(&self) -> String {
+        let mib = |bytes: u64| bytes >> 20;
+        let [one, two, three, four] = [0, 1, 2, 3].map(|n| mib(self.memory.of_quarter(n)));
+        format!(
+            "memory by quarters: {one} {two} {three} {four} MiB, at most {} MiB; descriptors {} to {}",
+            mib(self.looked.memory_bytes_max()),
+            self.n_descriptors,
+            self.looked.n_descriptors()
+        )
+    }
+}
+
 async fn run(options: &Options) -> Result<String> {
     let time = options.seconds.map_or(
         Duration::from_secs(60 * options.minutes),
         Duration::from_secs,
     );
     let shared = Arc::new(Shared::new()?);
+    let party = Arc::new(tls::Party::new()?);
     let kind = Kind::Reprise {
         state: None,
         options: Vec::new(),
     };
-    let mut process = Process::start(&kind, PLACE)?;
-    let abused = abuse(&shared, &mut process, options, time).await;
-    let (told, passed) =
-        abused.map_err(|error| format!("{error}\nthe switch said: {}", process.said()))?;
-    let totals = process.stop()?.ok_or("the switch printed no totals")?;
+    let mut switches = [
+        Abused::start(&kind, PLACE)?,
+        Abused::start(&party.switch(), tls::PLACE)?,
+    ];
+    let abused = abuse(&shared, &party, &mut switches, options, time).await;
+    let (told, passed) = abused.map_err(|error| {
+        let said = switches.each_ref().map(|it| it.process.said());
+        format!("{error}\nthe switches said: {}", said.join("\n"))
+    })?;
+    let [switch, over_tls] = switches;
+    over_tls.process.stop()?;
+    let totals = switch
+        .process
+        .stop()?
+        .ok_or("the switch printed no totals")?;
     let accounts = expect_accounted(&totals, &passed)?;
     Ok(format!("{told}\n{accounts}"))
 }
 
+/// All who abuse, and a good client of each switch.
+fn start_all(
+    shared: &Arc<Shared>,
+    party: &Arc<tls::Party>,
+    options: &Options,
+) -> (JoinSet<()>, [JoinHandle<String>; 2]) {
+    let mut all = JoinSet::new();
+    let (seed, n_connections) = (options.seed, options.connections);
+    let shared = || Arc::clone(shared);
+    for n in 1..=N_RACERS {
+        all.spawn(racers::race(shared(), n, rng(seed, "racer", n)));
+    }
+    for n in 0..N_MUTATORS {
+        all.spawn(messages::send(shared(), rng(seed, "messages", n)));
+    }
+    for n in 0..N_THRIFT {
+        all.spawn(thrift_calls::send(shared(), rng(seed, "thrift", n)));
+    }
+    all.spawn(messages::keep_role(shared()));
+    all.spawn(messages::oversize(shared(), rng(seed, "oversize", 0)));
+    all.spawn(cancelled::sweep(shared(), rng(seed, "cancelled", 0)));
+    let of_connections = rng(seed, "connections", 0);
+    all.spawn(connections::open(shared(), n_connections, of_connections));
+    all.spawn(tls::abuse(shared(), Arc::clone(party), rng(seed, "tls", 0)));
+    let good = [
+        tokio::spawn(guard::watch(shared())),
+        tokio::spawn(tls::watch(shared(), Arc::clone(party))),
+    ];
+    (all, good)
+}
+
 async fn abuse(
     shared: &Arc<Shared>,
-    process: &mut Process,
+    party: &Arc<tls::Party>,
+    switches: &mut [Abused; 2],
     options: &Options,
     time: Duration,
 ) -> Result<(String, control_bench::traffic::Passed)> {
-    let looked = process.looked_at();
     racers::set_first_pipeline(shared).await?;
     let began = Instant::now();
     let traffic = Traffic::start(FRAMES_PER_S, N_FLOWS, Way::SecondToFirst)?;
-    let n_descriptors = looked.n_descriptors();
-    let mut all = JoinSet::new();
-    let seed = options.seed;
-    for n in 1..=N_RACERS {
-        all.spawn(racers::race(Arc::clone(shared), n, rng(seed, "racer", n)));
-    }
-    for n in 0..N_MUTATORS {
-        all.spawn(messages::send(Arc::clone(shared), rng(seed, "messages", n)));
-    }
-    for n in 0..N_THRIFT {
-        all.spawn(thrift_calls::send(
-            Arc::clone(shared),
-            rng(seed, "thrift", n),
-        ));
-    }
-    let stream = messages::keep_role(Arc::clone(shared));
-    all.spawn(stream);
-    all.spawn(messages::oversize(
-        Arc::clone(shared),
-        rng(seed, "oversize", 0),
-    ));
-    all.spawn(cancelled::sweep(
-        Arc::clone(shared),
-        rng(seed, "cancelled", 0),
-    ));
-    let n_connections = options.connections;
-    all.spawn(connections::open(
-        Arc::clone(shared),
-        n_connections,
-        rng(seed, "connections", 0),
-    ));
-    let guard = tokio::spawn(guard::watch(Arc::clone(shared)));
-    let memory = wait(shared, process, looked, time).await?;
+    let (mut all, good) = start_all(shared, party, options);
+    wait(shared, switches, time).await;
     while let Some(ended) = all.join_next().await {
         ended?;
     }
-    let watched = guard.await?;
-    shared.expect_whole()?;
-    if options.seconds.is_none() {
-        memory.expect_flat()?;
+    let mut watched = Vec::new();
+    for good in good {
+        watched.push(good.await?);
     }
-    forgotten(looked, n_descriptors).await?;
+    shared.expect_whole()?;
+    for switch in &*switches {
+        if options.seconds.is_none() {
+            switch.memory.expect_flat()?;
+        }
+        forgotten(switch.looked, switch.n_descriptors).await?;
+    }
     guard::drain().await?;
     let passed = tokio::task::spawn_blocking(move || traffic.end(began)).await??;
-    let mut told = format!("seed {seed}, {} s\n", time.as_secs());
+    let mut told = format!("seed {}, {} s\n", options.seed, time.as_secs());
     let counts = shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
     for (what, n) in counts.iter() {
         told.push_str(&format!("{n:>10} {what}\n"));
     }
-    let mib = |bytes: u64| bytes >> 20;
-    told.push_str(&format!(
-        "{watched}\nmemory by quarters: {} {} {} {} MiB, at most {} MiB; descriptors {n_descriptors} to {}",
-        mib(memory.of_quarter(0)),
-        mib(memory.of_quarter(1)),
-        mib(memory.of_quarter(2)),
-        mib(memory.of_quarter(3)),
-        mib(looked.memory_bytes_max()),
-        looked.n_descriptors()
-    ));
+    let ends = watched.iter().zip(&*switches);
+    let ends = ends.map(|(watched, switch)| format!("{watched}\n{}", switch.told()));
+    told.push_str(&ends.collect::<Vec<_>>().join("\n"));
     Ok((told, passed))
 }
 
 /// Waits until the time is over, or something does not hold.
-async fn wait(
-    shared: &Shared,
-    process: &mut Process,
-    looked: Looked,
-    time: Duration,
-) -> Result<Memory> {
-    let (began, mut memory) = (Instant::now(), Memory(Vec::new()));
+async fn wait(shared: &Shared, switches: &mut [Abused], time: Duration) {
+    let began = Instant::now();
     while began.elapsed() < time && !shared.is_over() {
         tokio::time::sleep(Duration::from_millis(200)).await;
-        if !process.is_alive() {
-            shared.broken("the switch has ended".to_owned());
+        for switch in &mut *switches {
+            if !switch.process.is_alive() {
+                shared.broken("a switch has ended".to_owned());
+            }
+            switch.memory.0.push(switch.looked.memory_bytes());
         }
-        memory.0.push(looked.memory_bytes());
     }
     shared.ends.store(true, Ordering::Relaxed);
-    Ok(memory)
 }
 
 /// Waits until the switch has forgotten those who have left.

@@ -1,0 +1,97 @@
+//! Values of registers and value sets, of any type, and the headers in front of a controller's packets.
+
+use p4runtime_proto::p4::config::v1::{self as config, p4_data_type_spec::TypeSpec};
+use p4runtime_proto::p4::v1::{P4Data, P4StructLike, ValueSetMember, p4_data};
+
+use super::{Items, Key, set};
+use crate::p4rt::schema::{Object, Parsed, Schema, alias};
+use crate::p4rt::words::{Item, Value};
+
+/// `{0x800, 0x86dd}`; a set of several fields `{ether_type=0x800&&&0xff00 port=3, ...}`.
+pub fn value_set_members(
+    schema: &Schema,
+    set: &config::ValueSet,
+    items: &mut Items,
+) -> Parsed<Vec<ValueSetMember>> {
+    let name = set.preamble.as_ref().map_or("", alias);
+    let what = "{VALUE, ...}, all members of the value set";
+    let member = |items: Vec<Item>| {
+        let mut key = Key::new(schema, &set.r#match, format!("value set \"{name}\""));
+        for item in items {
+            key.item(item)?;
+        }
+        Ok(ValueSetMember {
+            r#match: key.end(true)?,
+        })
+    };
+    self::set(items, what)?.into_iter().map(member).collect()
+}
+
+/// A value of a register or of a part of it.
+pub fn data(schema: &Schema, value: &Value, spec: Option<&TypeSpec>, name: &str) -> Parsed<P4Data> {
+    use p4_data::Data;
+    let is_word = |value: &Value, words: &[&str]| words.contains(&value.to_string().as_str());
+    let found = match spec {
+        Some(TypeSpec::Bool(_)) => match value {
+            value if is_word(value, &["true", "1"]) => Data::Bool(true),
+            value if is_word(value, &["false", "0"]) => Data::Bool(false),
+            other => return Err(format!("expected true or false, got \"{other}\"")),
+        },
+        Some(TypeSpec::Struct(_)) => Data::Struct(struct_like(schema, value, spec)?),
+        Some(TypeSpec::Tuple(_)) => Data::Tuple(struct_like(schema, value, spec)?),
+        Some(TypeSpec::Enum(_)) => Data::Enum(value.to_string()),
+        Some(TypeSpec::Error(_)) => Data::Error(value.to_string()),
+        Some(TypeSpec::SerializableEnum(_)) => Data::EnumValue(bytes(schema, value, spec, name)?),
+        Some(TypeSpec::Bitstring(_) | TypeSpec::NewType(_)) => {
+            Data::Bitstring(bytes(schema, value, spec, name)?)
+        }
+        _ => return Err("a value of this type cannot be typed".to_owned()),
+    };
+    Ok(P4Data { data: Some(found) })
+}
+
+fn bytes(schema: &Schema, value: &Value, spec: Option<&TypeSpec>, name: &str) -> Parsed<Vec<u8>> {
+    match value {
+        Value::Atom(atom) => schema.data_type(spec, name).bytes(atom),
+        other => Err(format!("expected a value, got \"{other}\"")),
+    }
+}
+
+fn struct_like(schema: &Schema, value: &Value, spec: Option<&TypeSpec>) -> Parsed<P4StructLike> {
+    let members = schema.members_of(spec);
+    let names: Vec<&str> = members.iter().map(|(name, _)| *name).collect();
+    let expected = || format!("{{{}}}", names.join("=..., "));
+    let Value::Set(items) = value else {
+        return Err(format!("expected {}, got \"{value}\"", expected()));
+    };
+    let mut values = vec![None; members.len()];
+    for (at, items) in items.iter().enumerate() {
+        let (idx, value) = match items.as_slice() {
+            [Item::Pair(name, value)] => {
+                let idx = names.iter().position(|it| it == name);
+                let idx = idx.ok_or_else(|| format!("expected {}, got \"{name}\"", expected()))?;
+                (idx, value)
+            }
+            [Item::Value(value)] => (at, value),
+            _ => return Err(format!("expected {}, got \"{value}\"", expected())),
+        };
+        let Some((name, spec)) = members.get(idx) else {
+            return Err(format!("expected {} members, got more", members.len()));
+        };
+        let found = data(schema, value, *spec, name);
+        values[idx] = Some(found.map_err(|message| format!("{name}: {message}"))?);
+    }
+    let members: Option<Vec<P4Data>> = values.into_iter().collect();
+    let members = members.ok_or_else(|| format!("expected {}, all members", expected()))?;
+    Ok(P4StructLike { members })
+}
+
+/// The header in front of packets of a controller.
+pub fn packet_header<'s>(
+    schema: &'s Schema,
+    name: &str,
+) -> Option<&'s config::ControllerPacketMetadata> {
+    let all = schema.preambles(Object::PacketHeader);
+    all.iter().find(|it| it.name == name)?;
+    schema.packet_header(name).ok()
+}

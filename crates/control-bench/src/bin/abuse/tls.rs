@@ -1,0 +1,213 @@
+//! A second switch, with mutual TLS, and who abuses it: certificates that it does not let in, authorities that the
+//! client does not trust, plaintext, noise, handshakes that stop half done. Good clients' calls go on, each on a
+//! connection whose handshake is its own.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use control_bench::Result;
+use control_bench::process::{Kind, Place};
+use control_bench::secure::{Client, Secure, Shows, VERSIONS};
+use fastrand::Rng;
+use p4runtime_proto::p4::v1::CapabilitiesRequest;
+use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::Shared;
+use crate::connections::PREFACE;
+use crate::guard::ANSWER_MAX;
+
+/// Where this switch is.
+pub(crate) const PLACE: Place = Place(1);
+/// Who abuses it at once.
+const N_ABUSERS: usize = 60;
+/// Longer than the switch waits for a handshake.
+const STAY_MAX_MS: u64 = 15_000;
+/// How long who was refused waits for what else the switch says.
+const REFUSAL_MAX: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The switch's files, and clients.
+pub(crate) struct Party {
+    secure: Secure,
+    good: Vec<Client>,
+    /// Those that it does not let in, of each version of TLS.
+    wrong: Vec<(Shows, Client)>,
+    distrusting: Vec<Client>,
+}
+
+impl Party {
+    pub(crate) fn new() -> Result<Self> {
+        let secure = Secure::new()?;
+        let (mut good, mut wrong, mut distrusting) = (Vec::new(), Vec::new(), Vec::new());
+        for version in VERSIONS {
+            good.push(secure.client(Shows::Good, &[version])?);
+            distrusting.push(secure.distrusting(&[version])?);
+            for shows in Shows::WRONG {
+                wrong.push((shows, secure.client(shows, &[version])?));
+            }
+        }
+        Ok(Self {
+            secure,
+            good,
+            wrong,
+            distrusting,
+        })
+    }
+
+    pub(crate) fn switch(&self) -> Kind {
+        Kind::Reprise {
+            state: None,
+            options: self.secure.switch_options(),
+        }
+    }
+}
+
+/// Keeps so many at it until the end.
+pub(crate) async fn abuse(shared: Arc<Shared>, party: Arc<Party>, mut rng: Rng) {
+    let mut all = JoinSet::new();
+    while !shared.is_over() {
+        while all.len() < N_ABUSERS {
+            all.spawn(one(Arc::clone(&shared), Arc::clone(&party), rng.fork()));
+        }
+        let _ = timeout(PAUSE, all.join_next()).await;
+        tokio::time::sleep(Duration::from_millis(rng.u64(..20))).await;
+    }
+    all.shutdown().await;
+}
+
+async fn one(shared: Arc<Shared>, party: Arc<Party>, mut rng: Rng) {
+    match rng.u8(..6) {
+        0 | 1 => refused(&shared, &party, &mut rng).await,
+        2 => distrusting(&shared, &party, &mut rng).await,
+        3 => plaintext(&shared, &mut rng).await,
+        _ => half_done(&shared, &party, &mut rng).await,
+    }
+}
+
+/// A certificate that is wrong, or none: nothing of HTTP/2 may come.
+async fn refused(shared: &Shared, party: &Party, rng: &mut Rng) {
+    let Some((shows, client)) = rng.choice(&party.wrong) else {
+        return;
+    };
+    let called = async {
+        let mut stream = client.shake_hands(PLACE).await?;
+        stream.write_all(PREFACE).await?;
+        stream.flush().await?;
+        stream.read(&mut [0; 64]).await
+    };
+    match timeout(REFUSAL_MAX, called).await {
+        Ok(Ok(n_bytes)) if n_bytes > 0 => {
+            shared.broken(format!("a client was let in that shows {shows:?}"));
+        }
+        Ok(_) => shared.count(format!("TLS refused: {shows:?}")),
+        Err(_) => shared.broken(format!("a client that shows {shows:?} was told nothing")),
+    }
+}
+
+/// The switch's certificate is not believed.
+async fn distrusting(shared: &Shared, party: &Party, rng: &mut Rng) {
+    let Some(client) = rng.choice(&party.distrusting) else {
+        return;
+    };
+    match timeout(REFUSAL_MAX, client.shake_hands(PLACE)).await {
+        Ok(Ok(_)) => shared.broken("a stranger's certificate was believed".to_owned()),
+        Ok(Err(_)) => shared.count("TLS given up: the switch's certificate is not believed"),
+        // The switch may have no room for a moment.
+        Err(_) => shared.count("TLS given up: no answer"),
+    }
+}
+
+/// HTTP/2 without TLS: a few bytes of an alert may come, and the end.
+async fn plaintext(shared: &Shared, rng: &mut Rng) {
+    let Ok(mut stream) = TcpStream::connect(PLACE.grpc()).await else {
+        shared.count("TLS connections refused");
+        return;
+    };
+    let said = match rng.bool() {
+        true => PREFACE.to_vec(),
+        false => (0..rng.usize(1..500)).map(|_| rng.u8(..)).collect(),
+    };
+    let mut answer = Vec::new();
+    let told = async {
+        stream.write_all(&said).await?;
+        stream.read_to_end(&mut answer).await
+    };
+    // Noise may be the head of a long record, whose rest the switch waits for.
+    let _ = timeout(Duration::from_millis(rng.u64(..STAY_MAX_MS)), told).await;
+    // SETTINGS of HTTP/2: three bytes of length, and its type.
+    match answer.get(3) == Some(&4) && answer.first() == Some(&0) {
+        true => shared.broken("plaintext was answered".to_owned()),
+        false => shared.count("TLS plaintext"),
+    }
+}
+
+/// A part of what a client says first, or all and a part of what the switch says; then it stays, or goes.
+async fn half_done(shared: &Shared, party: &Party, rng: &mut Rng) {
+    let hello = rng.choice(&party.good).and_then(|it| it.hello(PLACE).ok());
+    let (Some(mut hello), Ok(mut stream)) = (hello, TcpStream::connect(PLACE.grpc()).await) else {
+        shared.count("TLS connections refused");
+        return;
+    };
+    let what = match rng.u8(..4) {
+        0 => {
+            hello.truncate(rng.usize(..hello.len()));
+            "half of a hello"
+        }
+        1 => {
+            let at = rng.usize(..hello.len());
+            hello[at] ^= rng.u8(1..);
+            "a hello with a mistake"
+        }
+        _ => "a hello and no more",
+    };
+    let stay = Duration::from_millis(rng.u64(..STAY_MAX_MS) >> rng.u8(..8));
+    let begun = async {
+        stream.write_all(&hello).await?;
+        stream.read(&mut vec![0; rng.usize(1..4096)]).await
+    };
+    // Whether the switch has closed it meanwhile does not matter.
+    let _ = timeout(stay, begun).await;
+    if rng.bool() {
+        tokio::time::sleep(stay).await;
+    }
+    if rng.bool() {
+        let _ = stream.set_zero_linger();
+    }
+    shared.count(format!("TLS {what}"));
+}
+
+/// Good clients: each is answered in time.
+pub(crate) async fn watch(shared: Arc<Shared>, party: Arc<Party>) -> String {
+    let (mut n_answers, mut longest) = (0_u64, Duration::ZERO);
+    let mut versions = party.good.iter().cycle();
+    while let Some(client) = versions.next().filter(|_| !shared.is_over()) {
+        let began = Instant::now();
+        let answered = async {
+            while let Err(error) = call(client).await {
+                // Its connection was cut for another's.
+                shared.count(format!("TLS good client, {error}"));
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        match timeout(ANSWER_MAX, answered).await {
+            Ok(()) => n_answers += 1,
+            Err(_) => shared.broken("a good client had no answer over TLS".to_owned()),
+        }
+        longest = longest.max(began.elapsed());
+        tokio::time::sleep(PAUSE).await;
+    }
+    format!(
+        "good clients over TLS: {n_answers} handshakes with a call, the longest took {} ms",
+        longest.as_millis()
+    )
+}
+
+async fn call(client: &Client) -> Result<()> {
+    let mut client = P4RuntimeClient::new(client.connect(PLACE).await?);
+    client.capabilities(CapabilitiesRequest::default()).await?;
+    Ok(())
+}

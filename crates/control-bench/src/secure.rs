@@ -1,0 +1,220 @@
+//! TLS: a switch's files, and clients that it lets in or does not. Sessions are never resumed, so each connection is
+//! a whole handshake.
+
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use hyper_util::rt::TokioIo;
+use rustls::client::{ClientConnection, Resumption};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tonic::codegen::Service;
+use tonic::codegen::http::Uri;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::Result;
+use crate::certificates::{Authority, Files, Good, Issued};
+use crate::process::Place;
+
+/// The switch's name and address.
+const SWITCH_NAMES: &[&str] = &["localhost", "127.0.0.1"];
+/// HTTP/2, as TLS names it.
+const ALPN_HTTP2: &[u8] = b"h2";
+/// Versions of TLS that a switch speaks.
+pub const VERSIONS: [&SupportedProtocolVersion; 2] =
+    [&rustls::version::TLS12, &rustls::version::TLS13];
+
+/// A switch's authority and files, and another authority, which nobody trusts.
+pub struct Secure {
+    /// Removed with the value.
+    _folder: TempDir,
+    authority: Authority,
+    other: Authority,
+    files: Files,
+    client_authorities: PathBuf,
+}
+
+/// What a client shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shows {
+    /// A certificate of the authority, good now.
+    Good,
+    /// None.
+    Nothing,
+    /// One of an authority that the switch does not know.
+    Strangers,
+    /// One that is good no more.
+    Expired,
+    /// One that is not good yet.
+    Early,
+}
+
+impl Shows {
+    /// Those that a switch with mutual TLS does not let in.
+    pub const WRONG: [Self; 4] = [Self::Nothing, Self::Strangers, Self::Expired, Self::Early];
+}
+
+/// A client, for any number of connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    config: Arc<ClientConfig>,
+}
+
+impl Secure {
+    /// Makes the files.
+    ///
+    /// # Errors
+    /// There is no room for them.
+    pub fn new() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let authority = Authority::new("control-bench");
+        let issued = authority.issue(SWITCH_NAMES, Good::Now);
+        Ok(Self {
+            files: issued.write(folder.path(), "switch"),
+            client_authorities: authority.write(folder.path(), "authorities.pem"),
+            other: Authority::new("a stranger"),
+            authority,
+            _folder: folder,
+        })
+    }
+
+    /// Options of a switch that asks its clients for certificates.
+    pub fn switch_options(&self) -> Vec<String> {
+        let options = [
+            ("--tls-cert", &self.files.certificate),
+            ("--tls-key", &self.files.key),
+            ("--tls-client-ca", &self.client_authorities),
+        ];
+        let words = options
+            .into_iter()
+            .flat_map(|(name, file)| [name.to_owned(), file.display().to_string()]);
+        words.collect()
+    }
+
+    /// A client that trusts the switch.
+    ///
+    /// # Errors
+    /// A version of TLS is none that there is.
+    pub fn client(
+        &self,
+        shows: Shows,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Result<Client> {
+        client(&self.authority, self.shown(shows).as_ref(), versions)
+    }
+
+    /// One that trusts another authority only, whatever it shows.
+    ///
+    /// # Errors
+    /// A version of TLS is none that there is.
+    pub fn distrusting(&self, versions: &[&'static SupportedProtocolVersion]) -> Result<Client> {
+        client(&self.other, self.shown(Shows::Good).as_ref(), versions)
+    }
+
+    fn shown(&self, shows: Shows) -> Option<Issued> {
+        Some(match shows {
+            Shows::Good => self.authority.issue(&[], Good::Now),
+            Shows::Nothing => return None,
+            Shows::Strangers => self.other.issue(&[], Good::Now),
+            Shows::Expired => self.authority.issue(&[], Good::UntilLongAgo),
+            Shows::Early => self.authority.issue(&[], Good::FromFarAhead),
+        })
+    }
+}
+
+fn client(
+    trusts: &Authority,
+    shown: Option<&Issued>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> Result<Client> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(trusts.pem().as_bytes())?)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_protocol_versions(versions)?;
+    let builder = builder.with_root_certificates(roots);
+    let mut config = match shown {
+        None => builder.with_no_client_auth(),
+        Some(issued) => {
+            let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes())?;
+            let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes())?;
+            builder.with_client_auth_cert(vec![certificate], key)?
+        }
+    };
+    config.alpn_protocols = vec![ALPN_HTTP2.to_vec()];
+    config.resumption = Resumption::disabled();
+    Ok(Client {
+        config: Arc::new(config),
+    })
+}
+
+impl Client {
+    /// The first bytes of a handshake.
+    ///
+    /// # Errors
+    /// None that a switch has to do with.
+    pub fn hello(&self, place: Place) -> Result<Vec<u8>> {
+        let name = ServerName::from(place.grpc().ip());
+        let mut connection = ClientConnection::new(Arc::clone(&self.config), name)?;
+        let mut hello = Vec::new();
+        connection.write_tls(&mut hello)?;
+        Ok(hello)
+    }
+
+    /// Shakes hands. In TLS 1.3 the switch may still refuse a client that it has seen the certificate of last.
+    ///
+    /// # Errors
+    /// As the switch says, or because of its certificate.
+    pub async fn shake_hands(&self, place: Place) -> io::Result<TlsStream<TcpStream>> {
+        let stream = TcpStream::connect(place.grpc()).await?;
+        stream.set_nodelay(true)?;
+        let connector = TlsConnector::from(Arc::clone(&self.config));
+        connector
+            .connect(ServerName::from(place.grpc().ip()), stream)
+            .await
+    }
+
+    /// A connection for calls.
+    ///
+    /// # Errors
+    /// Nobody serves, or the switch does not let it in.
+    pub async fn connect(&self, place: Place) -> Result<Channel> {
+        // The connector makes TLS itself; tonic is to ask for none.
+        let endpoint = Endpoint::from_shared(format!("http://{}", place.grpc()))?;
+        let endpoint = endpoint.origin(format!("https://{}", place.grpc()).parse()?);
+        let (client, place) = (self.clone(), place);
+        Ok(endpoint
+            .connect_with_connector(Connector { client, place })
+            .await?)
+    }
+}
+
+#[derive(Clone)]
+struct Connector {
+    client: Client,
+    place: Place,
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<TlsStream<TcpStream>>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let Self { client, place } = self.clone();
+        Box::pin(async move { client.shake_hands(place).await.map(TokioIo::new) })
+    }
+}

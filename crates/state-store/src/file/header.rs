@@ -1,0 +1,49 @@
+//! The numbers of the transactions in redb's header, as its design.md lays format 3 out. Where the last transaction of
+//! a file is damaged that was not closed, redb goes back behind it and says nothing.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
+/// Its lowest bit says which commit slot counts.
+const GOD_BYTE: usize = MAGIC.len();
+const SLOTS: [usize; 2] = [64, 192];
+/// In a slot.
+const TRANSACTION: usize = 104;
+const HEADER_BYTES: usize = 320;
+
+/// Transactions of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Transactions {
+    /// That of the slot that counts.
+    counts: u64,
+    newest: u64,
+}
+
+impl Transactions {
+    /// `None` where they cannot be read: opening the file says why.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let mut header = [0; HEADER_BYTES];
+        File::open(path).ok()?.read_exact(&mut header).ok()?;
+        if !header.starts_with(MAGIC) {
+            return None;
+        }
+        let number = |slot: usize| {
+            let bytes = header[slot + TRANSACTION..].first_chunk();
+            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
+        let [one, two] = SLOTS.map(number);
+        let counts = if header[GOD_BYTE] & 1 == 0 { one } else { two };
+        Some(Self {
+            counts,
+            newest: one.max(two),
+        })
+    }
+
+    /// Whether opening the file has gone back behind its last transaction: it ends with a transaction of its own,
+    /// whose number follows that of the one that it has taken.
+    pub(super) fn is_rolled_back(self, opened: Self) -> bool {
+        opened.newest <= self.counts
+    }
+}

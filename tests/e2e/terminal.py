@@ -1,0 +1,135 @@
+"""A program at a terminal of its own, typed to and read as a person does."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from lab.process import POLL_INTERVAL_S, dying_with_parent
+
+TAB = "\t"
+ENTER = "\r"
+UP = "\x1b[A"
+CTRL_C = "\x03"
+CTRL_D = "\x04"
+
+PATIENCE_S = 30.0
+INTERRUPT_RETRY_S = 0.5
+SIZE = (50, 250)
+"""Lines and columns: no line here is longer, so each is one on the screen too."""
+
+# Colours, movements and modes; what is left is what was written, in its order.
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
+
+
+class Terminal:
+    """A program whose terminal this is; Ctrl-C reaches it as from a keyboard."""
+
+    def __init__(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._keys, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, SIZE)
+        self._modes_before = termios.tcgetattr(theirs)
+        # Kept open: its modes are looked at in the end.
+        self._theirs = theirs
+        self._written = ""
+        self._n_seen = 0
+        self.process = subprocess.Popen(
+            dying_with_parent(["setsid", "--ctty", *argv]),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**environment, "TERM": "xterm"},
+        )
+
+    def press(self, keys: str) -> None:
+        """Presses keys."""
+        os.write(self._keys, keys.encode())
+
+    def expect(self, wanted: str) -> str:
+        """What is written until this text is there, behind all that was expected before."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while (found := self._new().find(wanted)) < 0:
+            assert self._read(deadline_s), f"no {wanted!r} in {self._new()!r}"
+        text = self._new()[: found + len(wanted)]
+        self._n_seen += len(text)
+        return text
+
+    def run(self, line: str, prompt: str) -> list[str]:
+        """The lines that a command writes, without itself and the next prompt."""
+        self.press(line + ENTER)
+        lines = self.expect(f"\n{prompt}").removesuffix(prompt).split("\n")
+        # The line as it was typed, key after key.
+        return lines[1:-1]
+
+    def interrupt_until(self, wanted: str) -> str:
+        """Ctrl-C, again if it came before the command that it is meant for."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while wanted not in self._new():
+            assert time.monotonic() < deadline_s, f"no {wanted!r} in {self._new()!r}"
+            self.press(CTRL_C)
+            # Its echo comes first.
+            answered_s = time.monotonic() + INTERRUPT_RETRY_S
+            while wanted not in self._new() and self._read(answered_s):
+                pass
+        return self.expect(wanted)
+
+    def is_at_a_prompt(self) -> bool:
+        """Whether the program reads keys; while a command runs the terminal reads lines."""
+        return not termios.tcgetattr(self._theirs)[3] & termios.ICANON
+
+    def wait_until_a_command_runs(self) -> None:
+        """Returns when the program reads no keys."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while self.is_at_a_prompt():
+            assert time.monotonic() < deadline_s, "it still reads keys"
+            time.sleep(POLL_INTERVAL_S)
+
+    def end(self) -> int:
+        """What else is written is read until the program ends; its exit code, negative of a signal."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline_s, f"still running: {self._new()!r}"
+            self._read(time.monotonic() + 0.05)
+        while self._read(time.monotonic()):
+            pass
+        return self.process.returncode
+
+    def rest(self) -> str:
+        """What was written behind all that was expected."""
+        return self._new()
+
+    def is_as_it_was(self) -> bool:
+        """Whether the terminal's modes are those from before the program."""
+        return termios.tcgetattr(self._theirs) == self._modes_before
+
+    def _new(self) -> str:
+        return _CONTROL.sub("", self._written)[self._n_seen :]
+
+    def _read(self, deadline_s: float) -> bool:
+        wait_s = max(0.0, deadline_s - time.monotonic())
+        if not select.select([self._keys], [], [], wait_s)[0]:
+            return False
+        self._written += os.read(self._keys, 65536).decode(errors="replace")
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        os.close(self._keys)
+        os.close(self._theirs)

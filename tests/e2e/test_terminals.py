@@ -1,0 +1,187 @@
+"""The two shells at a terminal: Tab, history, Ctrl-C and Ctrl-D."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lab.process import REPOSITORY, Child
+from lab.switch import RELEASE, SWITCH, require_build
+from tests.e2e.terminal import CTRL_C, CTRL_D, ENTER, PATIENCE_S, TAB, UP, Terminal
+
+REPRISE = RELEASE / "reprise"
+BMV2_CLI = RELEASE / "simple_switch_CLI"
+ROUTER = REPOSITORY / "examples/p4rt/router.p4"
+PROMPT = "p4rt> "
+BMV2_PROMPT = "RuntimeCmd: "
+ROUTE = "table add routes dst_addr=10.0.1.0/24 -> drop"
+
+
+@dataclass
+class Switch:
+    """A switch for both shells, whose port 1 is a UDP socket."""
+
+    process: Child
+    grpc: str
+    thrift_port: str
+    udp_port: int
+
+    @contextlib.contextmanager
+    def silent(self) -> Iterator[None]:
+        """It takes calls and does not answer."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.process.pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def switch(tmp_path: Path) -> Iterator[Switch]:
+    require_build(SWITCH, REPRISE, BMV2_CLI)
+    argv = [str(SWITCH), "-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"]
+    argv += ["--thrift-port", "0", str(ROUTER)]
+    with Child(argv, tmp_path / "switch.log") as process:
+        ready = process.wait_for_line("ready:", PATIENCE_S)
+        shape = (
+            r"1@udp:127\.0\.0\.1:(\d+), P4Runtime on (127\.0\.0\.1:\d+),.* Thrift on .*:(\d+)"
+        )
+        found = re.search(shape, ready)
+        assert found, ready
+        yield Switch(process, found[2], found[3], int(found[1]))
+
+
+def p4rt(switch: Switch, folder: Path) -> Terminal:
+    environment = {**os.environ, "REPRISE_SWITCH": switch.grpc, "XDG_STATE_HOME": str(folder)}
+    return Terminal([str(REPRISE), "p4rt"], environment)
+
+
+def bmv2_cli(switch: Switch) -> Terminal:
+    argv = [str(BMV2_CLI), "--thrift-ip", "127.0.0.1", "--thrift-port", switch.thrift_port]
+    return Terminal(argv, os.environ)
+
+
+def test_p4rt_completes_lists_and_remembers(switch: Switch, tmp_path: Path) -> None:
+    with p4rt(switch, tmp_path) as shell:
+        assert "Tab completes" in shell.expect(PROMPT)
+        # Each Tab has one answer: a noun, a verb and an object; then two of an action's parameters.
+        shell.press("tab" + TAB)
+        shell.expect("p4rt> table ")
+        shell.press("a" + TAB + "ro" + TAB)
+        shell.expect("p4rt> table add routes ")
+        shell.press("d" + TAB + "10.0.1.0/24 -> fo" + TAB)
+        shell.expect("p4rt> table add routes dst_addr=10.0.1.0/24 -> forward(")
+        shell.press("d" + TAB + "08:00:00:00:01:11, p" + TAB + "2" + TAB)
+        shell.expect("forward(dst_addr=08:00:00:00:01:11, port=2")
+        shell.press(")")
+        assert shell.run("", PROMPT) == []
+        entry = (
+            "table add routes dst_addr=10.0.1.0/24 -> forward(dst_addr=08:00:00:00:01:11, port=2)"
+        )
+        default = "table default routes -> to_controller(reason=1)"
+        listed = [f"{entry}  # 0 packets 0 bytes", default]
+        assert shell.run("table list routes", PROMPT) == listed
+        # The line before, and the one before that, which is refused now.
+        shell.press(UP)
+        shell.expect("p4rt> table list routes")
+        assert shell.run("", PROMPT) == listed
+        shell.press(UP + UP)
+        shell.expect(f"p4rt> {entry}")
+        assert "AlreadyExists" in "".join(shell.run("", PROMPT))
+        # Several candidates are listed, and what is typed stays.
+        shell.press("table list " + TAB + TAB)
+        assert {"filters", "hosts", "routes"} <= set(shell.expect("p4rt> table list ").split())
+        shell.press(CTRL_C)
+        shell.expect(f"\n{PROMPT}")
+        shell.press(CTRL_D)
+        assert shell.end() == 0
+        assert shell.is_as_it_was()
+    # The next session remembers.
+    with p4rt(switch, tmp_path) as shell:
+        shell.expect(PROMPT)
+        shell.press(UP)
+        shell.expect(f"p4rt> {entry}")
+
+
+def test_ctrl_c_at_the_prompt_of_p4rt_gives_up_the_line_and_an_open_batch_stays(
+    switch: Switch, tmp_path: Path
+) -> None:
+    with p4rt(switch, tmp_path) as shell:
+        shell.expect(PROMPT)
+        shell.press("table add routes dst" + CTRL_C)
+        shell.expect(f"\n{PROMPT}")
+        assert shell.run("begin rollback", "p4rt (0 updates collected)> ") == []
+        assert shell.run(ROUTE, "p4rt (1 update collected)> ") == []
+        shell.press("table add routes " + CTRL_C)
+        shell.expect("\np4rt (1 update collected)> ")
+        assert shell.run("commit", PROMPT) == ["1 update written"]
+        assert ROUTE in shell.run("table list routes", PROMPT)[0]
+        # The end forgets a batch, and says so.
+        shell.run("begin", "p4rt (0 updates collected)> ")
+        shell.run("table delete routes dst_addr=10.0.1.0/24", "p4rt (1 update collected)> ")
+        shell.press(CTRL_D)
+        assert shell.end() == 0
+        assert "reprise: the open batch is forgotten: 1 update" in shell.rest()
+    with p4rt(switch, tmp_path) as shell:
+        shell.expect(PROMPT)
+        assert ROUTE in shell.run("table list routes", PROMPT)[0]
+
+
+def test_ctrl_c_ends_a_command_of_p4rt_and_not_the_shell(switch: Switch, tmp_path: Path) -> None:
+    with p4rt(switch, tmp_path) as shell:
+        shell.expect(PROMPT)
+        shell.press("watch packets" + ENTER)
+        shell.wait_until_a_command_runs()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"hello", ("127.0.0.1", switch.udp_port))
+        shell.expect("packet in ingress_port=1")
+        # `watch` has no other end, so this is none that is told.
+        shell.press(CTRL_C)
+        shell.expect(f"\n^C{PROMPT}")
+        # A batch whose answer nobody waited for is gone, and that is said.
+        shell.run("begin", "p4rt (0 updates collected)> ")
+        shell.run(ROUTE, "p4rt (1 update collected)> ")
+        with switch.silent():
+            shell.press("commit" + ENTER)
+            shell.wait_until_a_command_runs()
+            shell.interrupt_until("interrupted: the switch may still carry the write out")
+            shell.expect(f"\n{PROMPT}")
+        assert shell.run("abort", PROMPT) == ["reprise: no batch is open: `begin` opens one"]
+        assert shell.run("exit", "") == []
+        assert shell.end() == 0
+
+
+def test_simple_switch_cli_completes_and_ctrl_c_gives_up_the_line(switch: Switch) -> None:
+    with bmv2_cli(switch) as shell:
+        shell.expect(BMV2_PROMPT)
+        shell.press("table_a" + TAB + "rou" + TAB + "f" + TAB)
+        shell.expect(f"{BMV2_PROMPT}table_add RouterIngress.routes RouterIngress.forward ")
+        shell.press(CTRL_C)
+        shell.expect(f"\n{BMV2_PROMPT}")
+        line = "table_add routes drop 10.0.1.0/24 =>"
+        assert "Entry has been added with handle 0" in shell.run(line, BMV2_PROMPT)
+        shell.press(UP)
+        shell.expect(f"{BMV2_PROMPT}{line}")
+        shell.press(CTRL_C)
+        shell.expect(f"\n{BMV2_PROMPT}")
+        assert shell.run("table_num_entries routes", BMV2_PROMPT) == ["1"]
+        shell.press(CTRL_D)
+        assert shell.end() == 0
+        assert shell.is_as_it_was()
+
+
+def test_ctrl_c_ends_simple_switch_cli_while_the_switch_does_not_answer(switch: Switch) -> None:
+    with bmv2_cli(switch) as shell:
+        shell.expect(BMV2_PROMPT)
+        with switch.silent():
+            shell.press("show_ports" + ENTER)
+            shell.wait_until_a_command_runs()
+            shell.press(CTRL_C)
+            assert shell.end() == -signal.SIGINT
+        assert shell.is_as_it_was()
