@@ -6,6 +6,7 @@ mod examples;
 use std::net::Ipv4Addr;
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use conference::address::Mac;
@@ -88,28 +89,55 @@ pub struct Global {
         global = true,
         env = "REPRISE_SWITCH",
         value_name = "HOST:PORT",
-        default_value = "127.0.0.1:9559"
+        default_value = "127.0.0.1:9559",
+        display_order = 800
     )]
     address: String,
     /// Speak TLS to the switch, whose certificate must be of an authority in this PEM file.
-    #[arg(long, global = true, env = "REPRISE_TLS_CA", value_name = "FILE")]
+    #[arg(
+        long,
+        global = true,
+        env = "REPRISE_TLS_CA",
+        value_name = "FILE",
+        display_order = 802
+    )]
     tls_ca: Option<PathBuf>,
     /// The certificate to show to the switch, a PEM file, for a switch that asks for one.
-    #[arg(long, global = true, env = "REPRISE_TLS_CERT", value_name = "FILE")]
+    #[arg(
+        long,
+        global = true,
+        env = "REPRISE_TLS_CERT",
+        value_name = "FILE",
+        display_order = 803
+    )]
     tls_cert: Option<PathBuf>,
     /// The private key of that certificate, a PEM file.
-    #[arg(long, global = true, env = "REPRISE_TLS_KEY", value_name = "FILE")]
+    #[arg(
+        long,
+        global = true,
+        env = "REPRISE_TLS_KEY",
+        value_name = "FILE",
+        display_order = 804
+    )]
     tls_key: Option<PathBuf>,
     /// The name that the switch's certificate must have [default: the host of --switch].
     #[arg(
         long,
         global = true,
         env = "REPRISE_TLS_SERVER_NAME",
-        value_name = "NAME"
+        value_name = "NAME",
+        display_order = 805
     )]
     tls_server_name: Option<String>,
-    /// The switch's P4Runtime device number.
-    #[arg(long, global = true, value_name = "NUMBER", default_value_t = 1)]
+    /// The switch's P4Runtime device number; that of simple_switch_grpc is 0.
+    #[arg(
+        long,
+        global = true,
+        env = "REPRISE_DEVICE_ID",
+        value_name = "NUMBER",
+        default_value_t = 1,
+        display_order = 801
+    )]
     pub device_id: u64,
     /// How long a command that changes something waits until no other controller is primary.
     #[arg(long = "wait", global = true, value_name = "SECONDS", default_value_t = TURN_WAIT_S, display_order = 901)]
@@ -415,14 +443,29 @@ pub struct P4rt {
     )]
     pub role: String,
     /// Become primary with just this election id; left out: with the highest that there is plus one.
-    #[arg(long, value_name = "NUMBER", conflicts_with = "takeover")]
+    #[arg(long, value_name = "NUMBER", value_parser = election_id, conflicts_with = "takeover")]
     pub election_id: Option<u128>,
     /// Never become primary: reads only.
     #[arg(long, conflicts_with_all = ["election_id", "takeover"])]
     pub read_only: bool,
-    /// How long one read or write may take; left out: 30 seconds.
-    #[arg(long = "deadline", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub deadline_s: Option<u64>,
+    /// How long one read or write may take, e.g. 0.5; left out: 30 seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub deadline: Option<Duration>,
+}
+
+/// Seconds with up to nine decimals.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    let found = text.parse().ok().filter(|_| text.chars().all(is_number));
+    let found = found.and_then(|it| Duration::try_from_secs_f64(it).ok());
+    let found = found.filter(|it| !it.is_zero());
+    found.ok_or_else(|| "expected a number of seconds greater than 0, e.g. 5 or 0.5".to_owned())
+}
+
+/// P4Runtime has no election id 0 that could win.
+fn election_id(text: &str) -> Result<u128, String> {
+    let found = text.parse().ok().filter(|id| *id > 0);
+    found.ok_or_else(|| format!("expected a number from 1 to {}", u128::MAX))
 }
 
 #[derive(Subcommand, Debug)]
@@ -555,6 +598,7 @@ pub enum Viewer {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::time::Duration;
 
     use super::Args;
 
@@ -580,6 +624,41 @@ mod tests {
         for file in files {
             assert!(root.join(file).is_file(), "{file}");
         }
+    }
+
+    #[test]
+    fn the_shells_help_is_narrow_and_names_the_options_of_a_switch_together() {
+        let mut command = Args::offline_without_switch();
+        command.build();
+        let help = command.find_subcommand_mut("p4rt").expect("the shell");
+        let help = help.clone().max_term_width(80).render_long_help();
+        let help = help.to_string();
+        let commands = help.split("says more):").nth(1).expect("the commands");
+        for line in commands.lines() {
+            assert!(line.len() < 80, "{line}");
+            assert!(line.is_empty() || !line.starts_with("  [counter"), "{line}");
+        }
+        let options: Vec<&str> = help
+            .lines()
+            .filter_map(|line| line.trim_start().strip_prefix("--"))
+            .filter_map(|line| line.split(' ').next())
+            .collect();
+        let at = |name| options.iter().position(|it| *it == name).expect(name);
+        assert_eq!(at("tls-server-name") - at("switch"), 5, "{options:?}");
+        assert_eq!(at("device-id") - at("switch"), 1, "{options:?}");
+    }
+
+    #[test]
+    fn a_deadline_may_have_a_fraction() {
+        let parsed = |text: &str| super::seconds(text).ok();
+        assert_eq!(parsed("5"), Some(Duration::from_secs(5)));
+        assert_eq!(parsed("0.5"), Some(Duration::from_millis(500)));
+        for text in ["0", "-1", "1e3", "inf", "NaN", "", "half", "1e400"] {
+            let error = super::seconds(text).expect_err(text);
+            assert!(error.contains("e.g. 5 or 0.5"), "{error}");
+        }
+        assert!(super::election_id("0").is_err());
+        assert_eq!(super::election_id("7"), Ok(7));
     }
 
     #[test]

@@ -54,10 +54,13 @@ impl Failure {
         }
     }
 
-    /// The document of a failed command: its findings, and `error`.
+    /// The document of a failed command: its findings, and `error`, which may be there already without what other
+    /// members say.
     pub fn to_json(&self) -> Value {
         let mut document = self.document.clone();
-        document["error"] = self.line.as_str().into();
+        if document["error"].is_null() {
+            document["error"] = self.line.as_str().into();
+        }
         document
     }
 

@@ -42,6 +42,12 @@ pub use controller::WriteError;
 /// How tonic says that an answer was HTTP, but not gRPC.
 const NO_GRPC_STATUS: &str = "grpc-status header missing";
 
+/// What reads and sets of the pipeline are called in messages.
+const PIPELINE: &str = "the pipeline";
+
+/// How tonic says that an answer was no HTTP.
+const NO_HTTP: &str = "transport error";
+
 /// The reason why a call to the switch failed, with the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -80,7 +86,7 @@ pub enum ClientError {
     },
     /// Another program answers there.
     #[error(
-        "the server at {address} does not speak P4Runtime ({reason}), expected a switch: {address} may be the address of a switch's metrics or of another server; give the P4Runtime address in the switch's ready line with --switch"
+        "the server at {address} does not speak P4Runtime ({reason}), expected a switch: {address} may be the address of a switch's metrics, of its Thrift server or of another; give the P4Runtime address in the switch's ready line with --switch"
     )]
     NoP4Runtime {
         /// Where.
@@ -89,8 +95,15 @@ pub enum ClientError {
         reason: String,
     },
     /// It answers, but has no program.
-    #[error("the switch has no pipeline yet: load one with `reprise pipeline set p4/sfu.p4`")]
+    #[error(
+        "the switch has no pipeline yet: load one with `reprise pipeline set PROGRAM.p4` (a conference's is p4/sfu.p4)"
+    )]
     NoPipeline,
+    /// It has a program, and cannot say the names of its objects: it was given without.
+    #[error(
+        "the switch has a program without P4Info: set one that has with `reprise pipeline set PROGRAM.p4`"
+    )]
+    NoP4Info,
     /// It is another device.
     #[error("the switch is not device {device_id} ({message}): name its number with --device-id")]
     WrongDevice {
@@ -197,6 +210,20 @@ pub struct Client {
 struct Primary {
     election_id: u128,
     stream: Stream,
+}
+
+/// What came of a bid for the primary role.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bid {
+    /// The client is primary.
+    Primary,
+    /// The switch has seen this election id, which is not lower than the bid.
+    TooLow {
+        /// The highest that the switch has seen.
+        highest: u128,
+        /// False: the controller that had it is not connected any more.
+        somebody_is_primary: bool,
+    },
 }
 
 /// The content of an arbitration update.
@@ -369,10 +396,11 @@ impl Client {
     /// Bids once, one more than the highest id. Updates about other controllers may come before the
     /// answer; they have lower ids.
     async fn bid(&mut self, stream: Stream, highest: u128) -> Result<bool, ClientError> {
-        self.bid_exactly(stream, highest.saturating_add(1)).await
+        let bid = self.bid_exactly(stream, highest.saturating_add(1)).await?;
+        Ok(bid == Bid::Primary)
     }
 
-    async fn bid_exactly(&mut self, mut stream: Stream, bid: u128) -> Result<bool, ClientError> {
+    async fn bid_exactly(&mut self, mut stream: Stream, bid: u128) -> Result<Bid, ClientError> {
         send(&stream.requests, self.arbitration(Some(bid))).await?;
         loop {
             match self.arbitration_answer(&mut stream).await {
@@ -381,15 +409,25 @@ impl Client {
                         election_id: bid,
                         stream,
                     });
-                    return Ok(true);
+                    return Ok(Bid::Primary);
                 }
-                Ok(seen) if seen.election_id >= bid => return Ok(false),
+                Ok(seen) if seen.election_id >= bid => {
+                    return Ok(Bid::TooLow {
+                        highest: seen.election_id,
+                        somebody_is_primary: seen.somebody_is_primary,
+                    });
+                }
                 Ok(_) => {}
                 // Another controller was first with the same id.
                 Err(ClientError::Refused {
                     code: Code::InvalidArgument,
                     ..
-                }) => return Ok(false),
+                }) => {
+                    return Ok(Bid::TooLow {
+                        highest: bid,
+                        somebody_is_primary: true,
+                    });
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -398,10 +436,10 @@ impl Client {
     /// The program's P4Info.
     ///
     /// # Errors
-    /// The switch has no pipeline, or another device number.
+    /// The switch has no pipeline, one without P4Info, or another device number.
     pub async fn p4info(&mut self) -> Result<P4Info, ClientError> {
         let config = self.pipeline(ResponseType::P4infoAndCookie).await?;
-        config.p4info.ok_or(ClientError::NoPipeline)
+        config.p4info.ok_or(ClientError::NoP4Info)
     }
 
     /// The program, as it was set.
@@ -421,7 +459,7 @@ impl Client {
         let response = in_time("an answer in P4Runtime", CONNECT_TIMEOUT_MS, call).await?;
         let response = response.map_err(|status| match status.code() {
             Code::FailedPrecondition => ClientError::NoPipeline,
-            _ => self.error("the pipeline", &status),
+            _ => self.error(PIPELINE, &status),
         })?;
         response.into_inner().config.ok_or(ClientError::NoPipeline)
     }
@@ -590,6 +628,11 @@ impl Client {
                 address: self.address.clone(),
                 reason: http_status(&message),
             },
+            // The first call of every session: a server of another protocol has closed the connection.
+            Code::Unknown if what == PIPELINE && message == NO_HTTP => ClientError::NoP4Runtime {
+                address: self.address.clone(),
+                reason: "an answer that is not HTTP".to_owned(),
+            },
             Code::Unimplemented if message.is_empty() => ClientError::NoP4Runtime {
                 address: self.address.clone(),
                 reason: "a gRPC server without that service".to_owned(),
@@ -601,7 +644,10 @@ impl Client {
                     message,
                 }
             }
-            Code::FailedPrecondition if what != "the pipeline" => ClientError::NoPipeline,
+            // Others are about registers that several workers have, or ports.
+            Code::FailedPrecondition if what != PIPELINE && message.contains("pipeline") => {
+                ClientError::NoPipeline
+            }
             Code::NotFound if message.contains("device") => ClientError::WrongDevice {
                 device_id: self.device_id,
                 message,

@@ -92,8 +92,12 @@ impl P4Runtime for P4RuntimeService {
                 request.response_type
             ))
         })?;
-        let target = self.0.committed();
-        let config = target.map(|target| part(&target.pipeline, response_type));
+        let committed = self.0.control.committed();
+        let config = committed.map(|committed| match Target::of(&committed) {
+            Some(target) => part(&target.pipeline, response_type),
+            // Another protocol has set it, and P4Info is P4Runtime's.
+            None => part_of(committed.config(), response_type),
+        });
         Ok(Response::new(GetForwardingPipelineConfigResponse {
             config,
         }))
@@ -247,14 +251,31 @@ fn replayed(done: Result<(), control::Error>) -> Result<(), Status> {
     }
 }
 
-fn part(pipeline: &Pipeline, response_type: ResponseType) -> ForwardingPipelineConfig {
-    let config = pipeline.config();
-    let (with_p4info, with_device_config) = match response_type {
+/// Whether a response has the P4Info, and the device config.
+fn parts(response_type: ResponseType) -> (bool, bool) {
+    match response_type {
         ResponseType::All => (true, true),
         ResponseType::CookieOnly => (false, false),
         ResponseType::P4infoAndCookie => (true, false),
         ResponseType::DeviceConfigAndCookie => (false, true),
+    }
+}
+
+/// What there is of a program without P4Info.
+fn part_of(device_config: &[u8], response_type: ResponseType) -> ForwardingPipelineConfig {
+    let p4_device_config = match parts(response_type) {
+        (_, true) => device_config.to_vec(),
+        (_, false) => Vec::new(),
     };
+    ForwardingPipelineConfig {
+        p4_device_config,
+        ..ForwardingPipelineConfig::default()
+    }
+}
+
+fn part(pipeline: &Pipeline, response_type: ResponseType) -> ForwardingPipelineConfig {
+    let config = pipeline.config();
+    let (with_p4info, with_device_config) = parts(response_type);
     ForwardingPipelineConfig {
         p4info: config.p4info.clone().filter(|_| with_p4info),
         p4_device_config: match with_device_config {

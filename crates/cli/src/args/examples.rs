@@ -67,9 +67,9 @@ pub(super) const P4RT_EXAMPLES: &str = "\
 Examples:
   reprise p4rt                                # a prompt; Tab completes names from the P4Info
   reprise p4rt -c 'table list'
-  reprise p4rt -c 'dump' > state.p4rt         # everything that controllers have written
+  reprise p4rt -c 'dump' > state.p4rt         # what a controller would write for the same state
   reprise p4rt state.p4rt                     # and back
-  reprise p4rt --json -c 'table list routes' | jq '.entries[].match'
+  reprise p4rt --json -c 'table list routes' | jq '.entities[].match'
   reprise p4rt --switch 10.0.0.7:50051 --device-id 0 -c 'watch packets count=1 time=5s'
 
 Exit code 0: done; 1: a command was refused or failed, with its line; 2: not a command line.
@@ -142,13 +142,36 @@ Examples:
   sudo reprise doctor eth1                   # as the user who will run the switch
   reprise doctor eth1 --json | jq '.interfaces[].findings[] | select(.level != \"ok\")'";
 
+/// What fits into the narrowest of usual terminals.
+const LINE_CHARS_MAX: usize = 78;
+
+/// The words of the second column go on below each other.
+fn of_two_columns(first: &str, width: usize, second: &str) -> String {
+    let indent = width + 4;
+    let mut lines = vec![String::new()];
+    for word in second.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if indent + line.len() + word.len() < LINE_CHARS_MAX => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    let below = format!("\n{:indent$}", "");
+    let line = format!("  {first:width$}  {}", lines.join(&below));
+    line.trim_end().to_owned()
+}
+
 /// Examples of `reprise p4rt`, and its commands.
 pub(super) fn p4rt_help() -> String {
     let width = p4rt::COMMANDS.iter().map(|it| it.words.len()).max();
     let width = width.unwrap_or(0);
     let lines = p4rt::COMMANDS.iter();
-    let lines = lines.map(|it| format!("  {:width$}  {}", it.words, it.args));
-    let lines: Vec<String> = lines.map(|it| it.trim_end().to_owned()).collect();
+    let lines: Vec<String> = lines
+        .map(|it| of_two_columns(it.words, width, it.args))
+        .collect();
     format!(
         "{P4RT_EXAMPLES}\n\nCommands (`help COMMAND` says more):\n\n{}\n\n{}",
         lines.join("\n"),

@@ -192,14 +192,25 @@ fn p4info_beside(json: &Path) -> Result<PathBuf, Failure> {
 
 pub fn read_p4info(path: &Path) -> Result<P4Info, Failure> {
     let bytes = files::bytes(path, "P4Info")?;
-    if path
+    let is_binary = path
         .extension()
-        .is_some_and(|ext| ext == "bin" || ext == "binpb" || ext == "pb")
-    {
-        return P4Info::decode(bytes.as_slice()).map_err(|error| Failure::in_file(path, &error));
+        .is_some_and(|ext| ext == "bin" || ext == "binpb" || ext == "pb");
+    if is_binary {
+        return P4Info::decode(bytes.as_slice()).map_err(|error| {
+            let expected = "expected P4Info as binary protobuf, as its name says";
+            Failure::in_file(path, &format!("{expected}: {error}"))
+        });
     }
-    let text = String::from_utf8(bytes).map_err(|error| Failure::in_file(path, &error))?;
-    text_format::parse_p4info(&text).map_err(|error| Failure::in_file(path, &error))
+    let expected =
+        "expected P4Info as protobuf text, or as binary in a file named .bin, .binpb or .pb";
+    let Ok(text) = String::from_utf8(bytes) else {
+        return Err(Failure::in_file(
+            path,
+            &format!("{expected}, found no text"),
+        ));
+    };
+    text_format::parse_p4info(&text)
+        .map_err(|error| Failure::in_file(path, &format!("{expected}: {error}")))
 }
 
 /// Compiles and shows errors and warnings on standard error.

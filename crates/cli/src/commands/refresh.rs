@@ -14,6 +14,7 @@ use conference::limits::HEARD_INTERVAL_MS;
 use conference::model::{Conference, GroupId, OwnAddress};
 use conference::neighbour::{self, Finding, Neighbour, Place};
 use tokio::time::Instant;
+use tonic::Code;
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -139,7 +140,13 @@ async fn heard(
     known: &Macs,
 ) -> Result<BTreeSet<(Neighbour, Place)>, ClientError> {
     match heard::elsewhere(&mut session.client, &session.p4info, known).await {
-        Err(ClientError::NoPipeline) => Ok(BTreeSet::new()),
+        Err(
+            ClientError::NoPipeline
+            | ClientError::Refused {
+                code: Code::FailedPrecondition,
+                ..
+            },
+        ) => Ok(BTreeSet::new()),
         heard => heard,
     }
 }

@@ -16,10 +16,10 @@ use p4runtime_proto::p4::v1::{
 
 use super::grammar::usage;
 use super::print;
-use super::schema::{Parsed, Schema};
+use super::schema::{Parsed, Schema, find_of};
 use super::typed::{
-    self, Items, attribute, count_of, duration_of, hex_bytes, hex_of, number_u32, replicas,
-    value_set_members,
+    self, Items, attribute, count_of, duration_of, hex_bytes, hex_of, is_zero, number_u32,
+    replicas, value_set_members,
 };
 use super::words::{Item, Value, items};
 use crate::entries::file::id_of;
@@ -64,10 +64,31 @@ pub enum Command {
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     pub entities: Vec<Entity>,
-    /// What an entry has to have; the rest of it is any.
-    pub filter: Option<TableEntry>,
+    /// Those that are printed.
+    pub keeps: Keeps,
     /// Exactly one is expected.
     pub is_one: bool,
+}
+
+/// Which of the entities that are read are printed.
+#[derive(Clone, Debug, Default)]
+pub enum Keeps {
+    #[default]
+    All,
+    /// Entries with what this one has; the rest of it is any.
+    Like(Box<TableEntry>),
+    /// What is not as a program begins with it.
+    Written,
+}
+
+impl Keeps {
+    pub fn passes(&self, entity: &Entity) -> bool {
+        match self {
+            Keeps::All => true,
+            Keeps::Like(filter) => is_like(entity, filter),
+            Keeps::Written => is_written(entity),
+        }
+    }
 }
 
 /// What to print of the stream.
@@ -95,16 +116,17 @@ impl Default for Watch {
     }
 }
 
-/// The command of a line; `None` of an empty one, or of a comment.
-pub fn parse(schema: &Schema, line: &str) -> Parsed<Option<Command>> {
+/// The command of a line; `None` of an empty one, or of a comment. Notes say what is not as it was typed.
+pub fn parse(schema: &Schema, line: &str, notes: &mut Vec<String>) -> Parsed<Option<Command>> {
     let mut items = Items::new(items(line)?);
     if items.is_empty() {
         return Ok(None);
     }
     let usage = usage(&mut items)?;
-    let command = arguments(schema, usage.words, &mut items);
-    let command = command.and_then(|command| items.end().map(|()| command));
-    command.map(Some)
+    let command = arguments(schema, usage.words, &mut items)?;
+    items.end()?;
+    *notes = items.into_notes();
+    Ok(Some(command))
 }
 
 fn arguments(schema: &Schema, words: &str, items: &mut Items) -> Parsed<Command> {
@@ -130,7 +152,14 @@ fn one_word(schema: &Schema, word: &str, items: &mut Items) -> Parsed<Command> {
     Ok(match word {
         "watch" => watch(items)?,
         "info" => Command::Info(items.word()),
-        "dump" => Command::Read(everything(schema)),
+        "dump" => {
+            let with_registers = match items.word().as_deref() {
+                None => false,
+                Some("--registers" | "registers") => true,
+                Some(other) => return Err(format!("expected --registers, got \"{other}\"")),
+            };
+            Command::Read(everything(schema, with_registers)?)
+        }
         "begin" => Command::Begin(match items.word().as_deref() {
             None | Some("continue" | "continue_on_error") => Atomicity::ContinueOnError,
             Some("rollback" | "rollback_on_error") => Atomicity::RollbackOnError,
@@ -353,9 +382,7 @@ fn watch(items: &mut Items) -> Parsed<Command> {
 }
 
 fn packet_out(schema: &Schema, items: &mut Items) -> Parsed<Command> {
-    if schema.is_empty {
-        schema.packet_header("")?;
-    }
+    schema.expect_names()?;
     let header = typed::packet_header(schema, "packet_out");
     let fields = header.map_or(&[][..], |it| it.metadata.as_slice());
     let (mut values, mut payload) = (vec![None; fields.len()], Vec::new());
@@ -369,7 +396,7 @@ fn packet_out(schema: &Schema, items: &mut Items) -> Parsed<Command> {
                 if fields.is_empty() {
                     return Err("the program has no header @controller_header(\"packet_out\"), so a packet-out has no fields".to_owned());
                 }
-                let idx = stf::find_name("field of the packet_out header", &name, names)?;
+                let idx = find_of("field of the packet_out header", &name, names)?;
                 let Value::Atom(atom) = &value else {
                     return Err(format!(
                         "field \"{name}\": expected a value, got \"{value}\""
@@ -451,14 +478,19 @@ fn pipeline(verb: &str, items: &mut Items) -> Parsed<Command> {
 fn primary(verb: &str, items: &mut Items) -> Parsed<Command> {
     Ok(match verb {
         "take" if items.is_empty() => Command::TakePrimary(None),
-        "take" => Command::TakePrimary(Some(items.expect_number("an election id", u128::MAX)?)),
+        "take" => match items.expect_number("an election id", u128::MAX)? {
+            0 => return Err("expected an election id from 1, got \"0\"".to_owned()),
+            id => Command::TakePrimary(Some(id)),
+        },
         "release" => Command::ReleasePrimary,
         _ => Command::ShowPrimary,
     })
 }
 
-/// All that a controller can write, what others point to first. Counts are the data plane's.
-fn everything(schema: &Schema) -> Query {
+/// All that a controller can write, what others point to first. Counts are the data plane's, and so may be the cells
+/// of registers.
+fn everything(schema: &Schema, with_registers: bool) -> Parsed<Query> {
+    schema.expect_names()?;
     let mut all = Vec::new();
     let info = &schema.p4info;
     if !info.action_profiles.is_empty() {
@@ -477,24 +509,38 @@ fn everything(schema: &Schema) -> Query {
     all.push(replication(PreType::CloneSessionEntry(
         CloneSessionEntry::default(),
     )));
-    all.extend(all_tables(schema).unwrap_or_default());
+    all.extend(all_tables(schema)?);
     if !info.meters.is_empty() {
         all.push(entity::Entity::MeterEntry(MeterEntry::default()));
     }
     if !info.value_sets.is_empty() {
         all.push(entity::Entity::ValueSetEntry(ValueSetEntry::default()));
     }
-    if !info.registers.is_empty() {
+    if with_registers && !info.registers.is_empty() {
         all.push(entity::Entity::RegisterEntry(RegisterEntry::default()));
     }
     if !info.digests.is_empty() {
         all.push(entity::Entity::DigestEntry(DigestEntry::default()));
     }
-    query(all)
+    Ok(Query {
+        keeps: Keeps::Written,
+        ..query(all)
+    })
+}
+
+/// A cell that is not zero, a meter with rates, a value set with members; anything else is only there if it was
+/// written.
+fn is_written(entity: &Entity) -> bool {
+    match entity.entity.as_ref() {
+        Some(entity::Entity::RegisterEntry(it)) => !it.data.as_ref().is_none_or(is_zero),
+        Some(entity::Entity::MeterEntry(it)) => it.config.is_some(),
+        Some(entity::Entity::ValueSetEntry(it)) => !it.members.is_empty(),
+        _ => true,
+    }
 }
 
 /// Does an entity have what the filter asks for?
-pub fn passes(entity: &Entity, filter: &TableEntry) -> bool {
+fn is_like(entity: &Entity, filter: &TableEntry) -> bool {
     let entry = match entity.entity.as_ref() {
         Some(entity::Entity::TableEntry(entry)) => entry,
         Some(entity::Entity::DirectCounterEntry(it)) => match it.table_entry.as_ref() {

@@ -138,35 +138,49 @@ fn spaced(word: impl AsRef<str>) -> String {
     format!("{} ", word.as_ref())
 }
 
+/// The commands that begin with a noun.
+fn of_noun(noun: &str) -> impl Iterator<Item = &'static Usage> {
+    COMMANDS
+        .iter()
+        .filter(move |it| it.words.split(' ').next() == Some(noun))
+}
+
+/// The words of a command: its noun, or the verbs behind that.
+fn words_of(before: &[Token]) -> Place {
+    let words: Vec<&str> = match before {
+        [] => {
+            let nouns = COMMANDS.iter().filter_map(|it| it.words.split(' ').next());
+            let mut nouns: Vec<&str> = nouns.collect();
+            nouns.dedup();
+            nouns
+        }
+        [noun] => {
+            let commands = of_noun(word(noun).unwrap_or_default());
+            commands
+                .filter_map(|it| it.words.split(' ').nth(1))
+                .collect()
+        }
+        _ => Vec::new(),
+    };
+    Place::Words(words.into_iter().map(spaced).collect())
+}
+
 fn place(schema: &Schema, before: &[Token]) -> Place {
     let Some(noun) = before.first() else {
-        let mut nouns: Vec<String> = Vec::new();
-        for usage in COMMANDS {
-            let noun = spaced(usage.words.split(' ').next().unwrap_or_default());
-            if !nouns.contains(&noun) {
-                nouns.push(noun);
-            }
-        }
-        return Place::Words(nouns);
+        return words_of(before);
     };
     let Some(noun) = word(noun) else {
         return Place::nothing();
     };
-    let of_noun = || {
-        COMMANDS
-            .iter()
-            .filter(|it| it.words.split(' ').next() == Some(noun))
-    };
-    let one = of_noun().find(|it| it.words == noun);
+    let one = of_noun(noun).find(|it| it.words == noun);
     if let Some(usage) = one {
         return arguments(schema, usage, &before[1..]);
     }
     let Some(verb) = before.get(1) else {
-        let verbs = of_noun().filter_map(|it| it.words.split(' ').nth(1));
-        return Place::Words(verbs.map(spaced).collect());
+        return words_of(before);
     };
     let verb = word(verb).unwrap_or_default();
-    let usage = of_noun().find(|it| it.words.split(' ').nth(1) == Some(verb));
+    let usage = of_noun(noun).find(|it| it.words.split(' ').nth(1) == Some(verb));
     usage.map_or_else(Place::nothing, |usage| {
         arguments(schema, usage, &before[2..])
     })
@@ -219,9 +233,7 @@ fn file(usage: &Usage, args: &[Token]) -> Place {
 fn listed(schema: &Schema, usage: &Usage, words: &[&str], args: &[Token]) -> Place {
     match usage.words {
         "info" if args.is_empty() => names(schema, KINDS),
-        "help" if args.is_empty() => {
-            Place::Words(COMMANDS.iter().map(|it| it.words.to_owned()).collect())
-        }
+        "help" => words_of(args),
         _ if named(args).is_some() => Place::nothing(),
         _ => Place::Words(words.iter().map(|it| end_of(it)).collect()),
     }

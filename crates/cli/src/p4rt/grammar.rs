@@ -135,7 +135,7 @@ pub const COMMANDS: &[Usage] = usages! {
     "pipeline verify" "PROGRAM [p4info=FILE]" Arg::File,
         "Ask whether the switch can run a program; nothing changes.", "pipeline verify p4/sfu.p4";
     "pipeline save" "PROGRAM [p4info=FILE] [cookie=N]" Arg::File,
-        "Send a program that `pipeline commit` puts into force.", "pipeline save p4/sfu.p4";
+        "Send a program that `pipeline commit` puts into force; until then reads and writes are for it.", "pipeline save p4/sfu.p4";
     "pipeline commit" "" Arg::None,
         "Put the saved program into force.", "pipeline commit";
     "pipeline reconcile" "PROGRAM [p4info=FILE] [cookie=N]" Arg::File,
@@ -148,8 +148,8 @@ pub const COMMANDS: &[Usage] = usages! {
         "Read the P4Info again, after another controller set a program.", "pipeline reload";
     "info" "[OBJECT]" Arg::Words(&[]),
         "Print what the program offers, or all about an object.", "info routes";
-    "dump" "" Arg::None,
-        "Print everything that a controller has written, in an order in which it can be written again.", "dump";
+    "dump" "[--registers]" Arg::Words(&["--registers"]),
+        "Print what a controller would write to get the same state, in that order; --registers: with the cells of registers, whether a controller or a packet wrote them.", "dump";
     "begin" "[continue|rollback|atomic]" Arg::Words(&["continue", "rollback", "atomic"]),
         "Collect writes until `commit`: CONTINUE_ON_ERROR, ROLLBACK_ON_ERROR or DATAPLANE_ATOMIC.", "begin rollback";
     "commit" "" Arg::None,
@@ -161,7 +161,7 @@ pub const COMMANDS: &[Usage] = usages! {
     "primary take" "[ELECTION_ID]" Arg::None,
         "Become primary, with the highest election id plus one or this one.", "primary take";
     "primary release" "" Arg::None,
-        "Leave the primary role to another controller.", "primary release";
+        "Leave the primary role to another controller; the next write takes it again.", "primary release";
     "capabilities" "" Arg::None,
         "Print the P4Runtime version that the server speaks.", "capabilities";
     "source" "FILE" Arg::File,
@@ -304,7 +304,10 @@ pub fn help(words: Option<&str>) -> Parsed<String> {
 
 /// How names and values are written.
 pub const NOTATION: &str = "\
-Names may leave out what comes before their last dots. Values by the field's type: numbers (17, 0x11), Ethernet,
-IPv4 and IPv6 addresses, names of enum members, \"strings\". Matches: VALUE, VALUE/PREFIX_LENGTH, VALUE&&&MASK,
-LOW..HIGH, * for anything (or left out). Fields and parameters may be written without their names, in their order.
+Names may leave out what comes before their last dots.
+Values by the field's type: numbers (17, 0x11), Ethernet, IPv4 and IPv6
+addresses, names of enum members, \"strings\".
+Matches: VALUE, VALUE/PREFIX_LENGTH, VALUE&&&MASK, LOW..HIGH, * for anything
+(or left out).
+Fields and parameters may be written without their names, in their order.
 # begins a comment. `help COMMAND` says more about one.";

@@ -5,7 +5,7 @@ use p4runtime_proto::p4::config::v1::{self as config, action_ref, counter_spec, 
 use serde_json::{Value, json};
 
 use super::print::short_field;
-use super::schema::{Object, Parsed, Schema, ValueType, alias};
+use super::schema::{Lack, Object, Parsed, Schema, ValueType, alias};
 use crate::entries::file::match_type;
 use crate::output;
 
@@ -26,6 +26,11 @@ pub const KINDS: &[Object] = &[
 
 /// The name of the program and how much it has, on one line.
 pub fn summary(schema: &Schema) -> String {
+    match schema.lack {
+        Some(Lack::Pipeline) => return "no pipeline".to_owned(),
+        Some(Lack::P4Info) => return "a program without P4Info".to_owned(),
+        None => {}
+    }
     let package = schema.p4info.pkg_info.as_ref();
     let name = package
         .map(|it| it.name.as_str())
@@ -35,8 +40,11 @@ pub fn summary(schema: &Schema) -> String {
         (n > 0).then(|| output::count(n, kind.noun()))
     });
     let counts: Vec<String> = counts.collect();
-    let name = name.unwrap_or("a program without a name");
-    format!("{name} with {}", counts.join(", "))
+    let name = name.or(schema.file.as_deref()).unwrap_or("a program");
+    match counts.as_slice() {
+        [] => format!("{name} without tables"),
+        counts => format!("{name} with {}", counts.join(", ")),
+    }
 }
 
 /// The lines of `info`.
@@ -47,9 +55,7 @@ pub fn about(schema: &Schema, name: Option<&str>) -> Parsed<String> {
             all.map(|it| line(schema, *kind, it.id, alias(it)))
         });
         let lines: Vec<String> = lines.collect();
-        if schema.is_empty {
-            schema.table("")?;
-        }
+        schema.expect_names()?;
         return Ok(lines.join("\n"));
     };
     let mut found = Vec::new();
@@ -62,9 +68,7 @@ pub fn about(schema: &Schema, name: Option<&str>) -> Parsed<String> {
         }
     }
     if found.is_empty() {
-        if schema.is_empty {
-            schema.table(name)?;
-        }
+        schema.expect_names()?;
         let names = KINDS
             .iter()
             .flat_map(|kind| schema.preambles(*kind))
@@ -79,6 +83,12 @@ pub fn about(schema: &Schema, name: Option<&str>) -> Parsed<String> {
 
 /// An object on one line.
 fn line(schema: &Schema, kind: Object, id: u32, name: &str) -> String {
+    let sized = |what: &str| {
+        size(schema, kind, id).map_or(String::new(), |size| {
+            let size = usize::try_from(size).unwrap_or_default();
+            output::count(size, what)
+        })
+    };
     let what = match kind {
         Object::Table => schema.table_by_id(id).map_or(String::new(), |table| {
             let field = |it: &config::MatchField| {
@@ -122,9 +132,8 @@ fn line(schema: &Schema, kind: Object, id: u32, name: &str) -> String {
             };
             fields.map(field).collect::<Vec<_>>().join(", ")
         }
-        _ => {
-            size(schema, kind, id).map_or(String::new(), |size| format!("{size} cells or members"))
-        }
+        Object::ActionProfile | Object::ValueSet => sized("member"),
+        _ => sized("cell"),
     };
     let text = format!("{:14} {name} {what}", kind.noun());
     text.trim_end().to_owned()

@@ -4,15 +4,18 @@
 //! In reading order: [`words`] is a line as a tree of words; [`schema`] the P4Info by names, and values as
 //! text; [`print`] entities as lines, [`json`] the same as JSON; [`typed`] words as entities; [`grammar`]
 //! every command; [`command`] a line as one; [`complete`] what may follow in a line; [`info`] what a program
-//! offers. All these are pure. [`shell`] carries commands out, [`stream`] those about packets and digests;
-//! [`script`] runs lines of files, [`terminal`] those of a person.
+//! offers. All these are pure. [`shell`] carries commands out: [`pipeline`] those about the program, [`role`] about
+//! being primary, [`writes`] what changes entities, [`stream`] what comes by itself. [`script`] runs lines of
+//! files, [`terminal`] those of a person.
 
 mod command;
 mod complete;
 mod grammar;
 mod info;
 mod json;
+mod pipeline;
 mod print;
+mod role;
 mod schema;
 mod script;
 mod shell;
@@ -22,9 +25,9 @@ mod terminal;
 mod tests;
 mod typed;
 mod words;
+mod writes;
 
 use std::io::IsTerminal as _;
-use std::time::Duration;
 
 pub use grammar::{COMMANDS, NOTATION};
 use script::Script;
@@ -38,8 +41,8 @@ use crate::session::connect;
 pub async fn run(global: &Global, args: P4rt) -> Result<(), Failure> {
     let mut client = connect(global).await?;
     client.set_role(&args.role);
-    if let Some(seconds) = args.deadline_s {
-        client.set_call_timeout(Duration::from_secs(seconds));
+    if let Some(deadline) = args.deadline {
+        client.set_call_timeout(deadline);
     }
     let is_script = !args.commands.is_empty() || !args.files.is_empty();
     let is_interactive = !is_script && std::io::stdin().is_terminal();

@@ -133,7 +133,7 @@ fn table_entry(schema: &Schema, entry: &TableEntry) -> Line {
         .extend(colours(entry.meter_counter_data.as_ref()));
     if let Some(hit) = &entry.time_since_last_hit {
         line.notes
-            .push(format!("hit {} ago", coarse(hit.elapsed_ns)));
+            .push(format!("idle for {}", coarse(hit.elapsed_ns)));
     }
     line
 }

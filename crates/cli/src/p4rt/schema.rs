@@ -51,12 +51,37 @@ impl Object {
     }
 }
 
+/// Why there are no names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lack {
+    /// The switch has no program.
+    Pipeline,
+    /// It has one, and was given it without P4Info.
+    P4Info,
+}
+
+impl Lack {
+    /// With the next step.
+    pub fn message(self) -> &'static str {
+        match self {
+            Lack::Pipeline => {
+                "the switch has no pipeline yet: load one with `pipeline set PROGRAM.p4`"
+            }
+            Lack::P4Info => {
+                "the switch has a program without P4Info, so nothing has a name: give its P4Info with --p4info FILE, or set a program that has one with `pipeline set PROGRAM.p4`"
+            }
+        }
+    }
+}
+
 /// A P4Info, looked up by name and by id.
 #[derive(Debug, Default)]
 pub struct Schema {
     pub p4info: P4Info,
-    /// No pipeline, so nothing has a name.
-    pub is_empty: bool,
+    /// Why nothing has a name.
+    pub lack: Option<Lack>,
+    /// The file that the program was loaded from, where this shell did.
+    pub file: Option<String>,
     /// Where an object is in the list of its kind.
     by_id: HashMap<u32, usize>,
 }
@@ -77,7 +102,7 @@ macro_rules! objects {
                 #[allow(dead_code, reason = "actions are found among those of a table")]
                 /// The object of a name, an end of it that only it has, an alias or an id.
                 pub fn $find(&self, wanted: &str) -> Parsed<&config::$type> {
-                    self.expect_pipeline()?;
+                    self.expect_names()?;
                     let all = || self.p4info.$list.iter().map(|it| (it, it.preamble.as_ref()));
                     find(Object::$object.noun(), wanted, all)
                 }
@@ -143,6 +168,22 @@ where
     )
 }
 
+/// A name among those of an owner; the kind is `field of table "t"`, and messages say `field "f" of table "t"`.
+pub fn find_of<'n, T: Copy>(
+    kind: &str,
+    wanted: &str,
+    names: impl Iterator<Item = (T, &'n str)>,
+) -> Parsed<T> {
+    stf::find_name(kind, wanted, names).map_err(|message| match kind.split_once(" of ") {
+        Some((what, owner)) => message.replacen(
+            &format!("{kind} \"{wanted}\""),
+            &format!("{what} \"{wanted}\" of {owner}"),
+            1,
+        ),
+        None => message,
+    })
+}
+
 /// A number in decimal, or in hexadecimal after `0x`.
 pub fn number(text: &str) -> Option<u128> {
     match text.strip_prefix("0x") {
@@ -156,26 +197,29 @@ impl Schema {
     pub fn new(p4info: P4Info) -> Schema {
         Schema {
             by_id: Schema::places(&p4info),
-            is_empty: false,
             p4info,
-        }
-    }
-
-    /// Of a switch without a program.
-    pub fn empty() -> Schema {
-        Schema {
-            is_empty: true,
             ..Schema::default()
         }
     }
 
-    fn expect_pipeline(&self) -> Parsed<()> {
-        match self.is_empty {
-            true => Err(
-                "the switch has no pipeline yet: load one with `pipeline set PROGRAM.p4`"
-                    .to_owned(),
-            ),
-            false => Ok(()),
+    /// The same, loaded from a file of this name.
+    pub fn named(self, file: Option<String>) -> Schema {
+        Schema { file, ..self }
+    }
+
+    /// Of a switch that gives no names.
+    pub fn without(lack: Lack) -> Schema {
+        Schema {
+            lack: Some(lack),
+            ..Schema::default()
+        }
+    }
+
+    /// There are names.
+    pub fn expect_names(&self) -> Parsed<()> {
+        match self.lack {
+            Some(lack) => Err(lack.message().to_owned()),
+            None => Ok(()),
         }
     }
 

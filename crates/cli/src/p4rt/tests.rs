@@ -7,11 +7,12 @@ use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::Entity;
 use p4runtime_proto::text_format;
 
-use super::command::{Command, parse};
+use super::command::{self, Command};
 use super::complete::{Candidates, complete, hint};
 use super::grammar::{self, COMMANDS};
+use super::info;
 use super::print;
-use super::schema::Schema;
+use super::schema::{Lack, Parsed, Schema};
 use random::Random;
 
 /// The program of the P4Runtime server's tests: every entity.
@@ -37,6 +38,10 @@ fn compiled(program: &str) -> Schema {
         .expect("it compiles")
         .p4info;
     Schema::new(p4info)
+}
+
+fn parse(schema: &Schema, line: &str) -> Parsed<Option<Command>> {
+    command::parse(schema, line, &mut Vec::new())
 }
 
 /// The entity that a line writes.
@@ -205,7 +210,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "table add replicated type=1 -> NoAction",
-        "field of table \"replicated\"",
+        "no field \"type\" of table \"replicated\"",
     ),
     (
         "table add replicated 1 2 -> NoAction",
@@ -230,7 +235,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "table add replicated 1 -> to_group(1, 2)",
-        "action \"to_group\" has 1 parameters, got one more: \"2\"",
+        "action \"to_group\" has 1 parameter, got one more: \"2\"",
     ),
     (
         "table add replicated 1 -> to_group(group=70000)",
@@ -308,7 +313,23 @@ const WRONG: &[(&str, &str)] = &[
         "begin never",
         "expected continue, rollback or atomic, got \"never\"",
     ),
-    ("dump all", "expected the end of the line, got \"all\""),
+    ("dump all", "expected --registers, got \"all\""),
+    (
+        "dump --registers all",
+        "expected the end of the line, got \"all\"",
+    ),
+    (
+        "primary take 0",
+        "expected an election id from 1, got \"0\"",
+    ),
+    (
+        "table add replicated 1 -> to_group(gruop=1)",
+        "no parameter \"gruop\" of action \"to_group\", did you mean \"group\"?",
+    ),
+    (
+        "table add replicated 1 -> metered",
+        "no action \"metered\" of table \"replicated\", there is",
+    ),
     ("table add limited 1 -> (", "expected a value, got \"(\""),
 ];
 
@@ -344,13 +365,78 @@ fn what_is_wrong_says_what_was_expected_and_what_came() {
         "packet out 00",
     ] {
         if line != "info" {
-            let message = refused(&Schema::empty(), line);
+            let message = refused(&Schema::without(Lack::Pipeline), line);
             assert!(
                 message.contains("the switch has no pipeline yet"),
                 "{line}: {message}"
             );
         }
     }
+}
+
+#[test]
+fn what_a_prefix_or_a_mask_leaves_out_is_noted() {
+    let notes = |schema: &Schema, line: &str| {
+        let mut notes = Vec::new();
+        let command = command::parse(schema, line, &mut notes);
+        assert!(command.is_ok(), "{line}: {command:?}");
+        notes
+    };
+    let noted = [
+        (
+            "table add prefixes 2001:db8::1/32 5 -> set_vrf(red, 1)",
+            "field \"address6\": 2001:db8::1/32 is 2001:db8::/32, the other bits are left out",
+        ),
+        (
+            "table add ordered address=10.1.2.3/8 priority=7 -> nothing",
+            "field \"address\": 10.1.2.3/8 is 10.0.0.0&&&255.0.0.0, the other bits are left out",
+        ),
+        (
+            "table list ordered address=10.1.2.3&&&255.0.0.0",
+            "field \"address\": 10.1.2.3&&&255.0.0.0 is 10.0.0.0&&&255.0.0.0, the other bits are left out",
+        ),
+        (
+            "table list prefixes ::1/0",
+            "field \"address6\": ::1/0 is *, the other bits are left out",
+        ),
+    ];
+    for (line, expected) in noted {
+        assert_eq!(notes(kinds(), line), [expected], "{line}");
+    }
+    for line in [
+        "table add prefixes 2001:db8::/32 5 -> set_vrf(red, 1)",
+        "table add prefixes * 5 -> set_vrf(red, 1)",
+        "table add ordered address=10.1.2.3 port=3..5 priority=7 -> nothing",
+        "table list ordered address=10.0.0.0&&&255.0.0.0",
+    ] {
+        assert_eq!(notes(kinds(), line), [""; 0], "{line}");
+    }
+    let line = "valueset set port_trunks {0x801/8 3}";
+    assert_eq!(
+        notes(every_entity(), line),
+        ["field \"ether_type\": 0x801/8 is 0x800&&&0xff00, the other bits are left out"]
+    );
+}
+
+#[test]
+fn objects_are_counted_in_cells_or_members() {
+    let all = info::about(every_entity(), None).expect("the program");
+    for line in [
+        "register       slots 8 cells",
+        "value set      trunks 4 members",
+    ] {
+        assert!(all.contains(line), "{line} is not in\n{all}");
+    }
+    let all = info::about(kinds(), None).expect("the program");
+    assert!(all.contains("register       flags 4 cells"), "{all}");
+    assert_eq!(
+        info::summary(&Schema::without(Lack::Pipeline)),
+        "no pipeline"
+    );
+    assert_eq!(
+        info::summary(kinds()),
+        "a program with 4 tables, 4 actions, 4 registers, 1 digest, 1 controller header"
+    );
 }
 
 fn words(schema: &Schema, line: &str) -> Vec<String> {
@@ -414,6 +500,11 @@ const OFFERED: &[(&str, &[&str])] = &[
     ("pipeline set ", &["a file"]),
     ("pipeline set x.json ", &["p4info=", "cookie="]),
     ("info lim", &["limited "]),
+    ("help tab", &["table "]),
+    ("help table a", &["add "]),
+    ("help table add ", &[]),
+    ("help dump ", &[]),
+    ("dump ", &["--registers "]),
     ("xyzzy ", &[]),
     ("table add nowhere ", &[]),
     ("table # ", &[]),

@@ -10,8 +10,8 @@ use p4runtime_proto::p4::v1::{
     BackupReplica, CounterData, FieldMatch, MeterConfig, Replica, TableEntry, replica,
 };
 
-use super::print::{ATTRIBUTES, KEY_PREFIX, short_field};
-use super::schema::{Parsed, Schema, ValueType, alias, number};
+use super::print::{ATTRIBUTES, KEY_PREFIX, match_text, short_field};
+use super::schema::{Parsed, Schema, ValueType, alias, find_of, number};
 use super::words::{Atom, Item, Value};
 use crate::entries::entry::{Match, field_match};
 use crate::entries::file::{id_of, match_type};
@@ -21,7 +21,7 @@ use actions::table_action;
 pub use actions::{group, member};
 pub use items::{Items, attribute, count_of, duration_of, hex_bytes, hex_of, number_u32, set};
 use items::{i32_of, u32_of};
-pub use values::{data, packet_header, value_set_members};
+pub use values::{data, is_zero, packet_header, value_set_members};
 
 /// v1model's ports have 9 bits, other targets' up to 32.
 const PORT_MAX: u128 = u32::MAX as u128;
@@ -98,6 +98,7 @@ pub fn table_entry(
             table_words(table)
         ));
     }
+    items.note(&mut key.notes);
     entry.r#match = key.end(usage == KeyUse::Whole)?;
     Ok(entry)
 }
@@ -166,6 +167,8 @@ struct Key<'s> {
     of: String,
     /// `None` in it: matches anything.
     found: Vec<Option<Option<Match>>>,
+    /// What is not as it was typed.
+    notes: Vec<String>,
 }
 
 impl<'s> Key<'s> {
@@ -175,6 +178,7 @@ impl<'s> Key<'s> {
             fields,
             of,
             found: vec![None; fields.len()],
+            notes: Vec::new(),
         }
     }
 
@@ -207,7 +211,7 @@ impl<'s> Key<'s> {
             all.map(|(idx, field)| (idx, field.name.as_str()))
         };
         let kind = format!("field of {}", self.of);
-        stf::find_name(&kind, name, names()).or_else(|message| {
+        find_of(&kind, name, names()).or_else(|message| {
             let id = number(name);
             let of_id = self
                 .fields
@@ -215,7 +219,7 @@ impl<'s> Key<'s> {
                 .position(|it| Some(u128::from(it.id)) == id);
             match (of_id, name.strip_prefix(KEY_PREFIX)) {
                 (Some(idx), _) => Ok(idx),
-                (None, Some(name)) => stf::find_name(&kind, name, names()),
+                (None, Some(name)) => find_of(&kind, name, names()),
                 (None, None) => Err(message),
             }
         })
@@ -230,6 +234,10 @@ impl<'s> Key<'s> {
         let found = one_match(&ty, field, value).map_err(|message| {
             format!("field \"{}\": {message}", short_field(self.fields, field))
         })?;
+        let note = left_out(&ty, field, value, found.as_ref());
+        self.notes.extend(
+            note.map(|note| format!("field \"{}\": {note}", short_field(self.fields, field))),
+        );
         self.found[idx] = Some(found);
         Ok(())
     }
@@ -302,6 +310,29 @@ fn one_match(ty: &ValueType, field: &config::MatchField, value: &Value) -> Parse
             return Err("a field of a kind that P4Runtime does not match".to_owned());
         }
     })
+}
+
+/// Where a prefix or a mask takes bits of a value away: what the match is then.
+fn left_out(
+    ty: &ValueType,
+    field: &config::MatchField,
+    value: &Value,
+    found: Option<&Match>,
+) -> Option<String> {
+    let typed = match value {
+        Value::Atom(atom) => plain(atom.text.rsplit_once('/')?.0),
+        Value::Masked(value, _) => value.clone(),
+        Value::Set(_) => return None,
+    };
+    let (kept, shown) = match found {
+        Some(it @ (Match::Lpm(kept, _) | Match::Ternary(kept, _))) => {
+            (kept.clone(), match_text(ty, &field_match(field.id, it)))
+        }
+        Some(_) => return None,
+        None => (vec![0], "*".to_owned()),
+    };
+    let typed = canonical(&ty.bytes(&typed).ok()?);
+    (typed != canonical(&kept)).then(|| format!("{value} is {shown}, the other bits are left out"))
 }
 
 fn unfit(kind: Option<MatchType>, value: &Value) -> String {

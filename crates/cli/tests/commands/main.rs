@@ -64,7 +64,7 @@ fn a_switch_that_is_not_there_has_no_pipeline_or_is_another_device_is_told_apart
     assert!(error.contains("reprise-switch --help"), "{error}");
 
     let bench = Bench::new(None);
-    let expected = "the switch has no pipeline yet: load one with `reprise pipeline set p4/sfu.p4`";
+    let expected = "the switch has no pipeline yet: load one with `reprise pipeline set PROGRAM.p4` (a conference's is p4/sfu.p4)";
     for words in [
         "show",
         "address show",

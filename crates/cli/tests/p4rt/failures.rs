@@ -68,6 +68,12 @@ fn no_server_another_server_and_another_device_are_told_apart() {
     let error = switch.fails(&["--device-id", "7", "-c", "table list"], "");
     assert!(error.contains("not device 7"), "{error}");
     let output = switch
+        .command(&["-c", "table list"])
+        .env("REPRISE_DEVICE_ID", "7")
+        .output()
+        .expect("it runs");
+    assert!(text(&output.stderr).contains("not device 7"));
+    let output = switch
         .command(&["--read-only", "--takeover"])
         .output()
         .expect("it runs");
@@ -84,14 +90,14 @@ fn a_server_that_does_not_answer_in_time_is_given_up() {
         "/../../testdata/compiler/ok/every_entity.p4info.txtpb"
     );
     let begun = Instant::now();
-    let args = ["--p4info", info, "--deadline", "1", "-c", "table list"];
+    let args = ["--p4info", info, "--deadline", "0.25", "-c", "table list"];
     let output = command(&address, &args, folder.path())
         .output()
         .expect("it runs");
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(
-        error.contains("the switch did not answer within 1000 ms: a read"),
+        error.contains("the switch did not answer within 250 ms: a read"),
         "{error}"
     );
     assert!(begun.elapsed().as_secs() < 20);
@@ -147,7 +153,7 @@ fn another_primary_is_waited_for_told_of_and_taken_over_from() {
 
 /// What a shell says that gets the first lines, then, when another controller has set its program and is gone, the
 /// others.
-fn replaced_between(switch: &Switch, first: &str, others: &str) -> String {
+pub fn replaced_between(switch: &Switch, first: &str, others: &str) -> String {
     let router = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/p4rt/router.p4");
     let mut shell = switch.command(&["--keep-going"]);
     shell
@@ -227,10 +233,29 @@ fn an_election_id_is_a_choice() {
         ),
         "{printed}"
     );
+    assert!(
+        printed.contains(
+            "not primary any more; the next write, or `primary take`, takes the role again\n"
+        ),
+        "{printed}"
+    );
+    assert_eq!(
+        switch.ok("primary release\nprimary show"),
+        "this shell was not primary\nnobody is primary; this shell becomes it with its next write, or by `primary take`\n"
+    );
+    let error = switch.fails(&["-c", "primary take 99"], "");
+    assert_eq!(
+        error,
+        "reprise: election id 99 is too low: nobody is primary, but a controller had election id 18446744073709551620, and the switch wants a higher one; `primary take` without a number is higher\n"
+    );
+    let output = switch.command(&["--election-id", "0"]).output();
+    assert_eq!(output.expect("it runs").status.code(), Some(2));
     let _other = switch.other_primary();
     let error = switch.fails(&["--election-id", "7", "-c", "clone add 5 {1}"], "");
     assert!(
-        error.contains("another controller has election id 7 or a higher one"),
+        error.contains(
+            "election id 7 is too low: another controller is primary with election id 18446744073709551621; `primary take` without a number is higher"
+        ),
         "{error}"
     );
     let error = switch.fails(&["--read-only", "-c", "clone add 5 {1}"], "");

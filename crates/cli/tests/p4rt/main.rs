@@ -3,4 +3,5 @@
 
 mod entities;
 mod failures;
+mod programs;
 mod switch;

@@ -28,17 +28,28 @@ pub struct Switch {
     pub runtime: tokio::runtime::Runtime,
 }
 
+enum Program {
+    None,
+    Whole,
+    WithoutP4Info,
+}
+
 impl Switch {
     pub fn without_program() -> Switch {
-        Switch::start(false)
+        Switch::start(Program::None)
     }
 
     /// With the program of every entity.
     pub fn new() -> Switch {
-        Switch::start(true)
+        Switch::start(Program::Whole)
     }
 
-    fn start(has_program: bool) -> Switch {
+    /// With its BMv2 JSON alone, as BMv2's command line gives it.
+    pub fn without_p4info() -> Switch {
+        Switch::start(Program::WithoutP4Info)
+    }
+
+    fn start(program: Program) -> Switch {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         let frames = Arc::new(MemoryLoop::start(SwitchConfig::default(), 5));
         let config = ServerConfig {
@@ -48,10 +59,20 @@ impl Switch {
         let handle = Arc::clone(&frames) as Arc<dyn SwitchHandle>;
         let device = Device::new(handle, Registers::OfTheSwitch);
         let server = Server::new(config, Arc::new(device));
-        if has_program {
-            let p4info = text_format::parse_p4info(P4INFO).expect("P4Info");
-            let set = server.set_pipeline(p4info, JSON.into());
-            runtime.block_on(set).expect("a pipeline");
+        match program {
+            Program::None => {}
+            Program::Whole => {
+                let p4info = text_format::parse_p4info(P4INFO).expect("P4Info");
+                let set = server.set_pipeline(p4info, JSON.into());
+                runtime.block_on(set).expect("a pipeline");
+            }
+            Program::WithoutP4Info => {
+                let device = server.device();
+                let program = dataplane::Program::from_json_str(JSON).expect("a program");
+                let checked = device.check(program, ()).expect("one worker");
+                let set = device.set_pipeline(checked.with_json(JSON.as_bytes()));
+                runtime.block_on(set).expect("a pipeline");
+            }
         }
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
         let listener = listener.expect("a port");

@@ -13,7 +13,9 @@ use p4runtime_proto::p4::v1::{
 };
 use tonic::Status;
 
-use super::{Client, ClientError, Seen, election_id, in_time, uint128, update_errors};
+use super::{
+    Bid, Client, ClientError, PIPELINE, Seen, election_id, in_time, uint128, update_errors,
+};
 use crate::limits::{CONNECT_TIMEOUT_MS, PIPELINE_TIMEOUT_MS};
 
 /// Why a Write failed.
@@ -34,16 +36,17 @@ impl Client {
         name.clone_into(&mut self.role);
     }
 
-    /// How long a read or a write may take.
+    /// How long a read or a write may take, in whole milliseconds and at least one.
     pub fn set_call_timeout(&mut self, limit: Duration) {
-        self.call_timeout_ms = limit.as_millis().try_into().unwrap_or(u64::MAX);
+        let limit_ms = limit.as_millis().try_into().unwrap_or(u64::MAX);
+        self.call_timeout_ms = limit_ms.max(1);
     }
 
-    /// Becomes primary with this election id; false: another controller has a higher one, or this one.
+    /// Becomes primary with this election id, unless another controller has a higher one, or this one, or had.
     ///
     /// # Errors
     /// The switch has another device number, or does not answer.
-    pub async fn become_primary_as(&mut self, election_id: u128) -> Result<bool, ClientError> {
+    pub async fn become_primary_as(&mut self, election_id: u128) -> Result<Bid, ClientError> {
         self.step_down();
         let mut stream = self.open_stream().await?;
         self.arbitration_answer(&mut stream).await?;
@@ -198,7 +201,7 @@ impl Client {
         };
         let call = self.p4runtime.set_forwarding_pipeline_config(request);
         let response = in_time("to load the program", PIPELINE_TIMEOUT_MS, call).await?;
-        response.map_err(|status| self.error("the pipeline", &status))?;
+        response.map_err(|status| self.error(PIPELINE, &status))?;
         Ok(())
     }
 

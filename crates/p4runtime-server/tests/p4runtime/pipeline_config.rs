@@ -1,6 +1,6 @@
 //! "SetForwardingPipelineConfig RPC" and "GetForwardingPipelineConfig RPC".
 
-use dataplane::SwitchConfig;
+use dataplane::{Program, SwitchConfig};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::forwarding_pipeline_config::Cookie;
 use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
@@ -37,6 +37,33 @@ async fn before_there_is_a_pipeline_nothing_is_read_or_written() {
     assert_eq!(get(&mut primary, ResponseType::All).await, None);
     let refused = primary.write(vec![]).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition);
+    let refused = primary.read(all(0)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+}
+
+#[tokio::test]
+async fn of_a_program_that_another_protocol_has_set_there_is_the_device_config_alone() {
+    let harness = Harness::without_pipeline(SwitchConfig::default()).await;
+    let mut primary = harness.primary().await;
+    let device = harness.server.device();
+    let program = Program::from_json_str(JSON).unwrap();
+    let checked = device.check(program, ()).unwrap();
+    let set = device.set_pipeline(checked.with_json(JSON.as_bytes()));
+    set.await.unwrap();
+    let of_json = |device_config: &[u8]| ForwardingPipelineConfig {
+        p4_device_config: device_config.to_vec(),
+        ..Default::default()
+    };
+    let expected = [
+        (ResponseType::All, JSON.as_bytes()),
+        (ResponseType::CookieOnly, b""),
+        (ResponseType::P4infoAndCookie, b""),
+        (ResponseType::DeviceConfigAndCookie, JSON.as_bytes()),
+    ];
+    for (response_type, device_config) in expected {
+        let found = get(&mut primary, response_type).await;
+        assert_eq!(found, Some(of_json(device_config)), "{response_type:?}");
+    }
     let refused = primary.read(all(0)).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition);
 }

@@ -7,7 +7,7 @@ use p4runtime_proto::p4::v1::{
     MeterEntry, RegisterEntry, TableEntry, entity, update,
 };
 
-use super::{Command, Query, query, read, write};
+use super::{Command, Keeps, Query, query, read, write};
 use crate::entries::file::id_of;
 use crate::p4rt::schema::{Object, Parsed, Schema, alias, number};
 use crate::p4rt::typed::{self, Items, KeyUse, counts, rates, table_entry};
@@ -111,7 +111,9 @@ fn entry_key(
         true => KeyUse::Filter,
         false => usage,
     };
-    let entry = table_entry(schema, table, &mut Items::new(key), usage)?;
+    let mut key = Items::new(key);
+    let entry = table_entry(schema, table, &mut key, usage)?;
+    items.note(&mut key.into_notes());
     Ok((entry, Items::new(rest)))
 }
 
@@ -125,7 +127,7 @@ fn filtered(entity: impl Fn(TableEntry) -> entity::Entity, filter: TableEntry) -
         ..TableEntry::default()
     };
     Command::Read(Query {
-        filter: Some(filter),
+        keeps: Keeps::Like(Box::new(filter)),
         ..query([entity(all)])
     })
 }

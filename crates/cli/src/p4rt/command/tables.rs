@@ -7,7 +7,7 @@ use p4runtime_proto::p4::v1::{
     TableEntry, entity, update,
 };
 
-use super::{Command, Query, change, query, read, write};
+use super::{Command, Keeps, Query, change, query, read, write};
 use crate::entries::file::id_of;
 use crate::p4rt::schema::{Parsed, Schema, alias};
 use crate::p4rt::typed::{self, Items, KeyUse, number_u32, table_entry};
@@ -25,7 +25,7 @@ pub(super) fn table(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<Co
         "list" => {
             let filter = table_entry(schema, table, items, KeyUse::Filter)?;
             Ok(Command::Read(Query {
-                filter: Some(filter),
+                keeps: Keeps::Like(Box::new(filter)),
                 ..query([entries_of(schema, table)])
             }))
         }
@@ -82,9 +82,7 @@ pub(super) fn table(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<Co
 
 /// Everything of each table, the default entry after the others.
 pub(super) fn all_tables(schema: &Schema) -> Parsed<Vec<entity::Entity>> {
-    if schema.is_empty {
-        schema.table("")?;
-    }
+    schema.expect_names()?;
     let mut all = Vec::new();
     for table in &schema.p4info.tables {
         if !table.match_fields.is_empty() {

@@ -8,8 +8,9 @@ use p4runtime_proto::p4::v1::{
 
 use super::{Items, KeyUse, i32_of, number_u32, port, set, table_words, u32_of};
 use crate::entries::file::id_of;
+use crate::output;
 use crate::p4rt::print::{MODES, SIZES};
-use crate::p4rt::schema::{Parsed, Schema, alias};
+use crate::p4rt::schema::{Parsed, Schema, alias, find_of};
 use crate::p4rt::words::{Item, Value};
 
 /// What follows the arrow of a table entry.
@@ -129,13 +130,13 @@ pub fn call(
                 let names = action.params.iter().enumerate();
                 let names = names.map(|(idx, it)| (idx, it.name.as_str()));
                 let kind = format!("parameter of action \"{name}\"");
-                (stf::find_name(&kind, &param, names)?, value)
+                (find_of(&kind, &param, names)?, value)
             }
             Item::Value(value) => {
                 let idx = values.iter().position(Option::is_none).ok_or_else(|| {
                     format!(
-                        "action \"{name}\" has {} parameters, got one more: \"{value}\"",
-                        values.len()
+                        "action \"{name}\" has {}, got one more: \"{value}\"",
+                        output::count(values.len(), "parameter")
                     )
                 })?;
                 (idx, value)
@@ -193,7 +194,7 @@ fn find_action<'p>(
     if let Some((it, _)) = all().find(|(_, preamble)| alias(preamble) == wanted) {
         return Ok(it);
     }
-    stf::find_name(
+    find_of(
         kind,
         wanted,
         all().map(|(it, preamble)| (it, preamble.name.as_str())),

@@ -8,32 +8,48 @@ use crate::p4rt::words::{Item, Value};
 
 /// The items of a line that are not read yet.
 #[derive(Clone, Debug)]
-pub struct Items(VecDeque<Item>);
+pub struct Items {
+    left: VecDeque<Item>,
+    /// About what was read: it is not as it was typed.
+    notes: Vec<String>,
+}
 
 impl Items {
     pub fn new(items: Vec<Item>) -> Items {
-        Items(items.into())
+        Items {
+            left: items.into(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Adds notes about what was read.
+    pub fn note(&mut self, notes: &mut Vec<String>) {
+        self.notes.append(notes);
+    }
+
+    pub fn into_notes(self) -> Vec<String> {
+        self.notes
     }
 
     pub fn next(&mut self) -> Option<Item> {
-        self.0.pop_front()
+        self.left.pop_front()
     }
 
     pub fn peek(&self) -> Option<&Item> {
-        self.0.front()
+        self.left.front()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.left.is_empty()
     }
 
     /// The next item if it is a word by itself.
     pub fn word(&mut self) -> Option<String> {
-        let Some(Item::Value(Value::Atom(atom))) = self.0.front() else {
+        let Some(Item::Value(Value::Atom(atom))) = self.left.front() else {
             return None;
         };
         let text = atom.text.clone();
-        self.0.pop_front();
+        self.left.pop_front();
         Some(text)
     }
 
@@ -56,7 +72,7 @@ impl Items {
 
     /// Nothing may be left.
     pub fn end(&mut self) -> Parsed<()> {
-        match self.0.front() {
+        match self.left.front() {
             None => Ok(()),
             Some(item) => Err(format!("expected the end of the line, got \"{item}\"")),
         }

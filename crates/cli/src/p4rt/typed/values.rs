@@ -15,16 +15,37 @@ pub fn value_set_members(
 ) -> Parsed<Vec<ValueSetMember>> {
     let name = set.preamble.as_ref().map_or("", alias);
     let what = "{VALUE, ...}, all members of the value set";
-    let member = |items: Vec<Item>| {
+    let mut members = Vec::new();
+    for member in self::set(items, what)? {
         let mut key = Key::new(schema, &set.r#match, format!("value set \"{name}\""));
-        for item in items {
+        for item in member {
             key.item(item)?;
         }
-        Ok(ValueSetMember {
+        items.note(&mut key.notes);
+        members.push(ValueSetMember {
             r#match: key.end(true)?,
-        })
-    };
-    self::set(items, what)?.into_iter().map(member).collect()
+        });
+    }
+    Ok(members)
+}
+
+/// A value as a program begins with it.
+pub fn is_zero(value: &P4Data) -> bool {
+    use p4_data::Data;
+    let is_zero_bits = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+    match value.data.as_ref() {
+        None => true,
+        Some(Data::Bool(it)) => !it,
+        Some(Data::Bitstring(it) | Data::EnumValue(it)) => is_zero_bits(it),
+        Some(Data::Varbit(it)) => is_zero_bits(&it.bitstring),
+        Some(Data::Struct(it) | Data::Tuple(it)) => it.members.iter().all(is_zero),
+        Some(Data::Header(it)) => !it.is_valid,
+        Some(Data::HeaderUnion(it)) => it.valid_header.is_none(),
+        Some(Data::HeaderStack(it)) => it.entries.iter().all(|it| !it.is_valid),
+        Some(Data::HeaderUnionStack(it)) => it.entries.iter().all(|it| it.valid_header.is_none()),
+        // Members of an enum without values have names, and the first has no mark.
+        Some(Data::Enum(_) | Data::Error(_)) => false,
+    }
 }
 
 /// A value of a register or of a part of it.

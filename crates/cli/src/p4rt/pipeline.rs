@@ -1,0 +1,254 @@
+//! The switch's program: set, shown, saved to files, and whether the names that the shell has are of it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use conference::client::ClientError;
+use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action as PipelineAction;
+use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, forwarding_pipeline_config};
+use p4runtime_proto::text_format;
+use serde_json::json;
+use tonic::Code;
+
+use super::info;
+use super::schema::{Lack, Schema};
+use super::shell::{Done, Place, Shell, Stop, unless_interrupted};
+use crate::commands::program;
+use crate::failure::Failure;
+use crate::{files, output};
+
+/// How the messages of a server end that was named an object of another program, where it is Reprise's.
+const UNKNOWN_ID: &str = "of the P4Info";
+
+/// Thrift's `load_new_config_file` saves programs without P4Info.
+const SAVED_WITHOUT_P4INFO: &str = "another controller has saved a program without P4Info, which reads and writes are for until it is in force: set one that has with `pipeline set PROGRAM.p4`";
+
+/// A program that is loaded.
+pub struct Loaded<'c> {
+    pub program: &'c Path,
+    pub p4info: Option<&'c Path>,
+    pub cookie: Option<u64>,
+}
+
+impl Shell {
+    pub(super) async fn load_schema(&mut self) -> Result<(), Failure> {
+        let schema = match &self.choices.p4info {
+            Some(path) => Schema::new(program::read_p4info(path)?),
+            None => match self.client.p4info().await {
+                Ok(p4info) => Schema::new(p4info),
+                Err(ClientError::NoPipeline) => Schema::without(Lack::Pipeline),
+                Err(ClientError::NoP4Info) => Schema::without(Lack::P4Info),
+                Err(error) => return Err(error.into()),
+            },
+        };
+        self.schema = Arc::new(schema);
+        self.is_stale = false;
+        self.is_saved = false;
+        Ok(())
+    }
+
+    /// Another controller may have set another program.
+    pub(super) async fn reload_schema(&mut self) -> Result<(), Failure> {
+        let known = Arc::clone(&self.schema);
+        self.load_schema().await?;
+        if self.schema.p4info == known.p4info {
+            self.schema = known;
+            return Ok(());
+        }
+        self.is_replaced = true;
+        Ok(())
+    }
+
+    pub(super) async fn reload(&mut self, place: &Place) -> Done {
+        self.reload_schema().await?;
+        // Whoever asks knows; only a batch is of the program before.
+        self.is_replaced &= self.open_batch().is_some();
+        let summary = info::summary(&self.schema);
+        self.tell(place, json!({ "pipeline": summary }), || summary.clone());
+        Ok(())
+    }
+
+    pub(super) async fn set_pipeline(
+        &mut self,
+        action: PipelineAction,
+        loaded: Loaded<'_>,
+        place: &Place,
+    ) -> Done {
+        let found = program::load(loaded.program, loaded.p4info)?;
+        let cookie = loaded.cookie;
+        let config = ForwardingPipelineConfig {
+            p4info: Some(found.p4info.clone()),
+            p4_device_config: found.json,
+            cookie: cookie.map(|cookie| forwarding_pipeline_config::Cookie { cookie }),
+        };
+        self.configure(action, Some(config)).await?;
+        let name = loaded.program.file_name();
+        let name = name.map(|name| name.to_string_lossy().into_owned());
+        let mut schema = Schema::new(found.p4info).named(name.clone());
+        let is_in_force = !matches!(
+            action,
+            PipelineAction::Verify | PipelineAction::VerifyAndSave
+        );
+        if is_in_force && self.choices.p4info.is_none() {
+            // As the switch gives it, so that a later reading is compared with that.
+            self.load_schema().await?;
+            if self.schema.lack.is_none() {
+                schema = Schema::new(self.schema.p4info.clone()).named(name);
+            }
+        }
+        let summary = info::summary(&schema);
+        let done = match action {
+            PipelineAction::Verify => "the switch can run it; nothing has changed".to_owned(),
+            PipelineAction::VerifyAndSave => {
+                format!(
+                    "saved: {summary}; reads and writes are for it now, `pipeline commit` puts it into force"
+                )
+            }
+            _ => format!("in force: {summary}"),
+        };
+        if action != PipelineAction::Verify {
+            self.schema = Arc::new(schema);
+            self.is_saved = action == PipelineAction::VerifyAndSave;
+            self.is_replaced = false;
+            self.is_stale = false;
+        }
+        let document = json!({ "action": action.as_str_name(), "pipeline": summary });
+        self.tell(place, document, || done);
+        Ok(())
+    }
+
+    pub(super) async fn commit_pipeline(&mut self, place: &Place) -> Done {
+        let action = PipelineAction::Commit;
+        self.configure(action, None).await?;
+        let saved = Arc::clone(&self.schema);
+        self.load_schema().await?;
+        if self.schema.p4info == saved.p4info {
+            self.schema = saved;
+        }
+        self.is_replaced = false;
+        let summary = info::summary(&self.schema);
+        let document = json!({ "action": action.as_str_name(), "pipeline": summary });
+        self.tell(place, document, || format!("in force: {summary}"));
+        Ok(())
+    }
+
+    async fn configure(
+        &mut self,
+        action: PipelineAction,
+        config: Option<ForwardingPipelineConfig>,
+    ) -> Done {
+        self.take_role().await?;
+        let set = self.client.configure(action, config);
+        let set = unless_interrupted(&mut self.interrupts, set).await;
+        let Some(set) = set else {
+            self.is_stale = true;
+            output::told("reprise: interrupted: `pipeline show` says which program the switch has");
+            return Err(Stop::Interrupted);
+        };
+        set.map_err(|error| {
+            self.step_down_after(&error);
+            error.into()
+        })
+    }
+
+    pub(super) async fn show_pipeline(&mut self, place: &Place) -> Done {
+        let config = self.client.pipeline(ResponseType::P4infoAndCookie).await?;
+        let cookie = config.cookie.map(|it| it.cookie);
+        let schema = match config.p4info {
+            // Names may be of a file; those of a saved program stay until it is in force.
+            _ if self.choices.p4info.is_some() && !self.is_saved => Arc::clone(&self.schema),
+            Some(p4info) if p4info == self.schema.p4info => Arc::clone(&self.schema),
+            Some(p4info) => Arc::new(Schema::new(p4info)),
+            None => Arc::new(Schema::without(Lack::P4Info)),
+        };
+        if !self.is_saved {
+            self.schema = Arc::clone(&schema);
+        }
+        let summary = info::summary(&schema);
+        let document = json!({
+            "pipeline": summary,
+            "cookie": cookie,
+            "info": info::json(&schema, None),
+        });
+        self.tell(place, document, || {
+            let cookie = cookie.map_or("none".to_owned(), |it| it.to_string());
+            let objects = info::about(&schema, None).unwrap_or_default();
+            let text = format!("{summary}, cookie {cookie}\n{objects}");
+            text.trim_end().to_owned()
+        });
+        Ok(())
+    }
+
+    pub(super) async fn save_p4info(&mut self, path: &Path, place: &Place) -> Done {
+        let p4info = self.client.p4info().await?;
+        files::write(path, text_format::print_p4info(&p4info).as_bytes())?;
+        self.tell_written(path, place);
+        Ok(())
+    }
+
+    pub(super) async fn save_config(&mut self, path: &Path, place: &Place) -> Done {
+        let config = self
+            .client
+            .pipeline(ResponseType::DeviceConfigAndCookie)
+            .await?;
+        files::write(path, &config.p4_device_config)?;
+        self.tell_written(path, place);
+        Ok(())
+    }
+
+    fn tell_written(&self, path: &Path, place: &Place) {
+        let file = path.display().to_string();
+        self.tell(place, json!({ "file": file }), || format!("{file} written"));
+    }
+
+    /// A refused read or write, and why it may have been, if the switch's program is not the one whose names the
+    /// shell has.
+    pub(super) async fn refused(&mut self, error: ClientError) -> Stop {
+        let why = match &error {
+            ClientError::Refused { code, message, .. } => self.other_program(*code, message).await,
+            // What reads and writes are for may be another than what forwards.
+            ClientError::NoPipeline => match self.client.p4info().await {
+                Err(error @ ClientError::NoP4Info) => return Stop::from(error),
+                Ok(_) => return Stop::failed(SAVED_WITHOUT_P4INFO),
+                Err(_) => None,
+            },
+            _ => None,
+        };
+        Stop::from(error).and(why.as_deref().unwrap_or_default())
+    }
+
+    /// Why the switch may not know what a request named. It is asked for its program, so that this is not said of
+    /// any mistake.
+    pub(super) async fn other_program(&mut self, code: Code, message: &str) -> Option<String> {
+        let may_be = matches!(
+            code,
+            Code::InvalidArgument | Code::NotFound | Code::OutOfRange | Code::Unknown
+        );
+        if !may_be {
+            return None;
+        }
+        let in_force = self.client.p4info().await;
+        let is_other = match &in_force {
+            Ok(p4info) => *p4info != self.schema.p4info,
+            Err(ClientError::NoPipeline | ClientError::NoP4Info) => true,
+            Err(_) => return None,
+        };
+        match &self.choices.p4info {
+            _ if self.is_saved => None,
+            Some(file) if is_other => Some(format!(
+                "; the names are of {}, which is not the P4Info of the switch's program: leave --p4info out, or name its own",
+                file.display()
+            )),
+            None if is_other => Some(
+                "; the switch has another program since this shell read it: `pipeline reload` reads its names"
+                    .to_owned(),
+            ),
+            _ if message.contains(UNKNOWN_ID) => Some(
+                "; another controller may have saved a program, which reads and writes are for until it is in force: `pipeline reload` reads its names then"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+}
