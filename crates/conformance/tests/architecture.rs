@@ -49,6 +49,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("p4-compiler", &["bmv2-json", "p4runtime-proto"]),
     ("dataplane", &["bmv2-json", "frame"]),
     ("dataplane-jit", &["bmv2-json", "dataplane"]),
+    ("dataplane-xdp", &["dataplane", "packet-io"]),
     ("control", &["dataplane"]),
     ("state-store", &["control", "dataplane"]),
     (

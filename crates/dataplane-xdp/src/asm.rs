@@ -1,0 +1,1 @@
+//! eBPF instructions (RFC 9669), labels and jumps.

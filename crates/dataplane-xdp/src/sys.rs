@@ -1,0 +1,1 @@
+//! The bpf(2) calls, each behind a safe function.
