@@ -5,4 +5,3 @@
 
 pub mod asm;
 pub mod image;
-pub mod sys;

@@ -1,1 +1,0 @@
-//! The bpf(2) calls, each behind a safe function.
