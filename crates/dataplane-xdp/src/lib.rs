@@ -5,3 +5,4 @@
 
 pub mod asm;
 pub mod image;
+pub mod runtime;

@@ -1,0 +1,301 @@
+//! Copies by a map of devices, over real veth pairs, with programs written here instruction by instruction:
+//! what the compiled program's fan-out rests on. The kernel lets only root outside any user namespace load them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect"
+)]
+
+#[path = "../../packet-io/tests/frames/mod.rs"]
+mod frames;
+#[path = "../../packet-io/tests/namespace/mod.rs"]
+mod namespace;
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::process::Command;
+
+use bpf::{Instruction, Map, MapConfig, MapKind, Program, ProgramConfig, ProgramKind};
+use dataplane::CounterValue;
+use dataplane_xdp::asm::{Alu, Assembler, Helper, Jump, Reg, Size, Symbol};
+use dataplane_xdp::image::MapRef;
+use dataplane_xdp::runtime::transmit::Transmit;
+use frames::{numbered, receive, send};
+use namespace::{in_root_namespace, veth_pair};
+use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port, XdpInterface};
+
+/// The byte of a copy that says which copy of its port it is.
+const PLACE: usize = 14;
+
+const R0: Reg = Reg(0);
+const R1: Reg = Reg(1);
+const R2: Reg = Reg(2);
+const R3: Reg = Reg(3);
+const R4: Reg = Reg(4);
+const R6: Reg = Reg(6);
+const R7: Reg = Reg(7);
+const R10: Reg = Reg(10);
+
+fn map(kind: MapKind, value_bytes: u32, n_entries_max: u32, inner: Option<&Map>) -> Map {
+    Map::create(&MapConfig {
+        name: "test",
+        kind,
+        key_bytes: 4,
+        value_bytes,
+        n_entries_max,
+        flags: 0,
+        inner: inner.map(Map::as_fd),
+    })
+    .unwrap()
+}
+
+fn linked(asm: Assembler, maps: &[&Map]) -> Vec<Instruction> {
+    let code = asm.finish().unwrap();
+    let code = code.link(|map| maps[map.index()].as_fd().as_raw_fd());
+    let to_kernel = |it: &dataplane_xdp::asm::Instruction| Instruction {
+        code: it.code,
+        registers: it.registers,
+        offset: it.offset,
+        immediate: it.immediate,
+    };
+    code.iter().map(to_kernel).collect()
+}
+
+/// R0 is the value of the key at `R10 - 4`; the program drops the frame where there is none.
+fn look_up(asm: &mut Assembler, map: u32) {
+    asm.symbol(R1, Symbol::Map(MapRef(map)));
+    asm.mov(R2, R10);
+    asm.alu_imm(Alu::Add, R2, -4);
+    asm.call(Helper::MapLookupElem);
+    let found = asm.label();
+    asm.jump_if_imm(Jump::Ne, R0, 0, found);
+    asm.mov_imm(R0, 1);
+    asm.exit();
+    asm.place(found);
+}
+
+/// Numbers the frame on its processor, and sends it by every entry of the first map of devices.
+fn ingress(serials: &Map, groups: &Map) -> Vec<Instruction> {
+    let mut asm = Assembler::default();
+    asm.mov(R6, R1);
+    asm.store_imm(Size::B4, R10, -4, 0);
+    look_up(&mut asm, 0);
+    asm.load(Size::B4, R7, R0, 0);
+    asm.alu_imm(Alu::Add, R7, 1);
+    asm.store(Size::B4, R0, 0, R7);
+    asm.mov(R1, R6);
+    asm.mov_imm(R2, (-4_i64).cast_unsigned());
+    asm.call(Helper::XdpAdjustMeta);
+    asm.load(Size::B4, R1, R6, 8);
+    asm.load(Size::B4, R2, R6, 0);
+    asm.mov(R3, R1);
+    asm.alu_imm(Alu::Add, R3, 4);
+    let has_room = asm.label();
+    asm.jump_if(Jump::Le, R3, R2, has_room);
+    asm.mov_imm(R0, 1);
+    asm.exit();
+    asm.place(has_room);
+    asm.store(Size::B4, R1, 0, R7);
+    look_up(&mut asm, 1);
+    asm.mov(R1, R0);
+    asm.mov_imm(R2, 0);
+    // `BPF_F_BROADCAST`
+    asm.mov_imm(R3, 1 << 3);
+    asm.call(Helper::RedirectMap);
+    asm.exit();
+    linked(asm, &[serials, groups])
+}
+
+/// Writes into the copy how many its port has had of the frame before.
+fn egress(places: &Map) -> Vec<Instruction> {
+    let mut asm = Assembler::default();
+    let drop = asm.label();
+    asm.mov(R6, R1);
+    asm.load(Size::B4, R1, R6, 20);
+    asm.alu_imm(Alu::And, R1, 255);
+    asm.store(Size::B4, R10, -4, R1);
+    look_up(&mut asm, 0);
+    asm.load(Size::B4, R1, R6, 8);
+    asm.load(Size::B4, R2, R6, 0);
+    asm.mov(R3, R1);
+    asm.alu_imm(Alu::Add, R3, 4);
+    asm.jump_if(Jump::Gt, R3, R2, drop);
+    asm.load(Size::B4, R7, R1, 0);
+    // The serial number is another one: this is the frame's first copy.
+    asm.load(Size::B4, R3, R0, 0);
+    let is_next = asm.label();
+    asm.jump_if(Jump::Eq, R3, R7, is_next);
+    asm.store(Size::B4, R0, 0, R7);
+    asm.store_imm(Size::B4, R0, 4, 0);
+    asm.place(is_next);
+    asm.load(Size::B4, R4, R0, 4);
+    asm.mov(R3, R4);
+    asm.alu_imm(Alu::Add, R3, 1);
+    asm.store(Size::B4, R0, 4, R3);
+    asm.load(Size::B4, R1, R6, 4);
+    asm.mov(R3, R2);
+    asm.alu_imm(Alu::Add, R3, PLACE as i32 + 1);
+    asm.jump_if(Jump::Gt, R3, R1, drop);
+    asm.store(Size::B1, R2, PLACE as i16, R4);
+    asm.mov_imm(R0, 2);
+    asm.exit();
+    asm.place(drop);
+    asm.mov_imm(R0, 1);
+    asm.exit();
+    linked(asm, &[places])
+}
+
+/// Two ports, and what sends frames that come by the first one to a list of them.
+struct FanOut {
+    outside: [AfPacketPort; 2],
+    ports: [AfXdpPort; 2],
+    interfaces: [XdpInterface; 2],
+    groups: Map,
+    transmit: Transmit,
+    egress: Program,
+    _ingress: Program,
+}
+
+impl FanOut {
+    fn new() -> FanOut {
+        veth_pair("v0", "v1");
+        veth_pair("v2", "v3");
+        let outside =
+            ["v0", "v2"].map(|name| AfPacketPort::open(name, AfPacketConfig::default()).unwrap());
+        let ports =
+            ["v1", "v3"].map(|name| AfXdpPort::open(name, &AfXdpConfig::default()).unwrap());
+        let interfaces = [0, 1].map(|port: usize| ports[port].interface());
+        let transmit = Transmit::new(interfaces.each_ref().map(XdpInterface::index)).unwrap();
+        let places = map(MapKind::PerCpuArray, 8, 256, None);
+        let egress = transmit
+            .load_egress("test", Some(&egress(&places)))
+            .unwrap();
+        let template = map(MapKind::DeviceMap, 8, 1, None);
+        let groups = map(MapKind::ArrayOfMaps, 4, 1, Some(&template));
+        let serials = map(MapKind::PerCpuArray, 4, 1, None);
+        let ingress = Program::load(&ProgramConfig {
+            name: "test",
+            kind: ProgramKind::Xdp,
+            has_fragments: false,
+            instructions: &ingress(&serials, &groups),
+        })
+        .unwrap();
+        interfaces[0].run(&ingress).unwrap();
+        FanOut {
+            outside,
+            ports,
+            interfaces,
+            groups,
+            transmit,
+            egress,
+            _ingress: ingress,
+        }
+    }
+
+    /// A frame goes to these ports from now on.
+    fn set(&self, ports: &[usize]) {
+        let group = map(MapKind::DeviceMap, 8, ports.len() as u32, None);
+        for (place, port) in (0..).zip(ports) {
+            let interface = self.interfaces[*port].index();
+            group
+                .set_device(place, interface, Some(&self.egress))
+                .unwrap();
+        }
+        self.groups.set_map(0, &group).unwrap();
+    }
+
+    /// The places of what arrives outside of a port.
+    fn places(&mut self, port: usize, n: usize) -> Vec<u8> {
+        let frames = receive(&mut self.outside[port], n);
+        frames.iter().map(|frame| frame[PLACE]).collect()
+    }
+}
+
+fn ethtool(arguments: &str) {
+    let mut command = Command::new("ethtool");
+    let output = command.args(arguments.split_whitespace()).output().unwrap();
+    assert!(output.status.success(), "ethtool {arguments}: {output:?}");
+}
+
+fn counted(packets: u64) -> CounterValue {
+    CounterValue {
+        packets,
+        bytes: 60 * packets,
+    }
+}
+
+#[test]
+fn each_copy_knows_which_of_its_port_s_it_is_and_is_counted() {
+    in_root_namespace(
+        "each_copy_knows_which_of_its_port_s_it_is_and_is_counted",
+        || {
+            let mut fan_out = FanOut::new();
+            for peer in ["v0", "v2"] {
+                ethtool(&format!("-K {peer} gro on"));
+            }
+            for interface in &fan_out.interfaces {
+                assert_eq!(interface.takes_redirected(), Some(true));
+            }
+            fan_out.set(&[0, 1, 0, 0]);
+            send(&mut fan_out.outside[0], (0..20).map(|n| numbered(n, 60)));
+            let expected: Vec<u8> = [0, 1, 2].repeat(20);
+            assert_eq!(fan_out.places(0, 60), expected);
+            assert_eq!(fan_out.places(1, 20), [0; 20]);
+            // More than a device's queue holds.
+            let ports: Vec<usize> = (0..100).map(|place| place % 2).collect();
+            fan_out.set(&ports);
+            send(&mut fan_out.outside[0], [numbered(1, 60)]);
+            let expected: Vec<u8> = (0..50).collect();
+            assert_eq!(fan_out.places(0, 50), expected);
+            assert_eq!(fan_out.places(1, 50), expected);
+            for (interface, n) in fan_out.interfaces.iter().zip([110, 70]) {
+                let count = fan_out.transmit.count(interface.index()).unwrap();
+                assert_eq!((count.sent, count.refused), (counted(n), counted(0)));
+            }
+            // The port's own program again: frames come to it.
+            fan_out.interfaces[0].run_own().unwrap();
+            send(&mut fan_out.outside[0], [numbered(7, 60)]);
+            assert_eq!(receive(&mut fan_out.ports[0], 1), [numbered(7, 60)]);
+        },
+    );
+}
+
+#[test]
+fn what_a_device_does_not_take_is_counted_too() {
+    in_root_namespace("what_a_device_does_not_take_is_counted_too", || {
+        let mut fan_out = FanOut::new();
+        ethtool("-K v0 gro on");
+        ethtool("-K v2 gro on");
+        // The queue of a veth has 256 places, and nobody empties it while one processor makes copies.
+        let ports = vec![1; 1000];
+        fan_out.set(&ports);
+        send(&mut fan_out.outside[0], [numbered(1, 60)]);
+        let n_received = fan_out.places(1, 200).len();
+        assert!(n_received >= 200);
+        let interface = fan_out.interfaces[1].index();
+        let mut count = fan_out.transmit.count(interface).unwrap();
+        while count.sent.packets + count.refused.packets < 1000 {
+            count = fan_out.transmit.count(interface).unwrap();
+        }
+        assert!(count.refused.packets > 0, "{count:?}");
+        assert_eq!(count.refused, counted(count.refused.packets));
+        assert_eq!(count.sent, counted(1000 - count.refused.packets));
+        let mut n_more = 0;
+        while n_received as u64 + n_more < count.sent.packets {
+            n_more += receive(&mut fan_out.outside[1], 1).len() as u64;
+        }
+    });
+}
+
+#[test]
+fn a_port_whose_peer_takes_no_redirected_frames_is_known() {
+    in_root_namespace(
+        "a_port_whose_peer_takes_no_redirected_frames_is_known",
+        || {
+            let fan_out = FanOut::new();
+            ethtool("-K v2 gro off");
+            assert_eq!(fan_out.interfaces[1].takes_redirected(), Some(false));
+            ethtool("-K v2 gro on");
+            assert_eq!(fan_out.interfaces[1].takes_redirected(), Some(true));
+        },
+    );
+}
