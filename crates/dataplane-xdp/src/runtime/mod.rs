@@ -1,6 +1,15 @@
 //! An image in the kernel: its maps, its programs on the ports, and what they count.
 
+mod grace;
+mod groups;
+mod index;
+mod maps;
+mod prefixes;
+mod ranges;
+mod table;
+mod told;
 pub mod transmit;
+mod writer;
 
 /// Instructions as bpf(2) takes them.
 pub(crate) fn to_kernel(instructions: &[crate::asm::Instruction]) -> Vec<bpf::Instruction> {
