@@ -4,4 +4,5 @@
 //! interpreter of [`dataplane`] is the semantics of what it forwards.
 
 pub mod asm;
+pub mod compile;
 pub mod image;
