@@ -1,6 +1,8 @@
 //! eBPF instructions and an assembler with labels. Encodings and names are those of RFC 9669, "BPF
 //! Instruction Set Architecture".
 
+use std::collections::HashMap;
+
 use crate::image::MapRef;
 
 /// A register. `R0` is a call's result, `R1` to `R5` are its arguments and do not survive it, `R6` to
@@ -44,6 +46,7 @@ const NEG: u8 = 0x80;
 /// Byte swap: in class ALU32 to big endian with the flag `X`, in ALU64 without a condition.
 const END: u8 = 0xd0;
 const JUMP_ALWAYS: u8 = 0x00;
+const JUMP_ALWAYS_CODE: u8 = JMP | JUMP_ALWAYS;
 
 /// `src_reg` of a 64-bit immediate load: a map by its descriptor, and the value of its only element.
 const PSEUDO_MAP_FD: u8 = 1;
@@ -309,6 +312,10 @@ pub struct TooFar {
     pub distance: i64,
 }
 
+/// A place to go back to: positions of code, symbols, notes, egress loads and jumps.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark([usize; 5]);
+
 /// Puts a program together.
 #[derive(Debug, Default)]
 pub struct Assembler {
@@ -322,6 +329,32 @@ impl Assembler {
     /// Where the next instruction will be.
     pub fn position(&self) -> usize {
         self.code.instructions.len()
+    }
+
+    /// This place, for [`Assembler::rollback`].
+    pub fn mark(&self) -> Mark {
+        let code = &self.code;
+        Mark([
+            code.instructions.len(),
+            code.symbols.len(),
+            code.notes.len(),
+            code.egress_interface_loads.len(),
+            self.jumps.len(),
+        ])
+    }
+
+    /// Takes back what was added since. Labels that were placed since are not placed.
+    pub fn rollback(&mut self, mark: Mark) {
+        let [position, symbols, notes, loads, jumps] = mark.0;
+        self.code.instructions.truncate(position);
+        self.code.symbols.truncate(symbols);
+        self.code.notes.truncate(notes);
+        self.code.egress_interface_loads.truncate(loads);
+        self.jumps.truncate(jumps);
+        for label in &mut self.labels {
+            // One at this very place may have been placed before.
+            *label = label.filter(|at| *at <= position);
+        }
     }
 
     /// A label that is to be placed.
@@ -471,19 +504,90 @@ impl Assembler {
         self.add(EXIT, Reg(0), Reg(0), 0, 0);
     }
 
-    /// The code, its jumps complete.
+    /// The code, its jumps complete. What nothing leads to is left out, which the verifier would refuse.
     ///
     /// # Errors
     /// A jump does not reach its label.
     pub fn finish(mut self) -> Result<Code, TooFar> {
-        for (from, label) in self.jumps {
-            let to = self.labels[label.0 as usize];
+        let targets: HashMap<usize, usize> = self
+            .jumps
+            .iter()
+            .filter_map(|(from, label)| Some((*from, self.labels[label.0 as usize]?)))
+            .collect();
+        let is_kept = self.reachable(&targets);
+        let mut moved = Vec::with_capacity(is_kept.len() + 1);
+        let mut n = 0;
+        for is_kept in &is_kept {
+            moved.push(n);
+            n += usize::from(*is_kept);
+        }
+        moved.push(n);
+        for (from, _) in self.jumps.iter().filter(|(from, _)| is_kept[*from]) {
             // Jumps count from the instruction behind them.
-            let distance = to.map_or(i64::MAX, |to| to as i64 - from as i64 - 1);
+            let to = targets.get(from).map(|to| moved[*to] as i64);
+            let distance = to.map_or(i64::MAX, |to| to - moved[*from] as i64 - 1);
             let offset = i16::try_from(distance).map_err(|_| TooFar { distance })?;
-            self.code.instructions[from].offset = offset;
+            self.code.instructions[*from].offset = offset;
+        }
+        let mut position = 0;
+        self.code.instructions.retain(|_| {
+            position += 1;
+            is_kept[position - 1]
+        });
+        self.code.symbols.retain(|(at, _)| is_kept[*at]);
+        self.code
+            .notes
+            .retain(|(at, _)| is_kept.get(*at) == Some(&true));
+        let loads = &mut self.code.egress_interface_loads;
+        loads.retain(|at| is_kept[*at]);
+        loads.iter_mut().for_each(|at| *at = moved[*at]);
+        for (at, _) in &mut self.code.symbols {
+            *at = moved[*at];
+        }
+        for (at, _) in &mut self.code.notes {
+            *at = moved[*at];
         }
         Ok(self.code)
+    }
+
+    /// Which instructions the first one leads to. A jump to the next instruction is none.
+    fn reachable(&self, targets: &HashMap<usize, usize>) -> Vec<bool> {
+        let code = &self.code.instructions;
+        let mut is_reached = vec![false; code.len()];
+        let mut to_do = vec![0];
+        while let Some(mut at) = to_do.pop() {
+            while at < code.len() && !is_reached[at] {
+                is_reached[at] = true;
+                let instruction = code[at];
+                if instruction.is_wide() && at + 1 < code.len() {
+                    is_reached[at + 1] = true;
+                    at += 1;
+                }
+                if let Some(target) = targets.get(&at) {
+                    to_do.push(*target);
+                }
+                if matches!(instruction.code, EXIT | JUMP_ALWAYS_CODE) {
+                    break;
+                }
+                at += 1;
+            }
+        }
+        // Behind an unreached stretch the target may be what follows the jump.
+        let mut next = code.len();
+        for at in (0..code.len()).rev() {
+            if !is_reached[at] {
+                continue;
+            }
+            let goes_nowhere = targets
+                .get(&at)
+                .is_some_and(|to| *to > at && *to <= next && code[at].code == JUMP_ALWAYS_CODE);
+            if goes_nowhere {
+                is_reached[at] = false;
+            } else {
+                next = at;
+            }
+        }
+        is_reached
     }
 }
 
@@ -544,11 +648,28 @@ mod tests {
 
         let mut asm = Assembler::default();
         let far = asm.label();
-        asm.jump(far);
-        (0..40_000).for_each(|_| asm.exit());
+        asm.jump_if_imm(Jump::Eq, R0, 0, far);
+        (0..40_000).for_each(|_| asm.mov_imm(R0, 0));
         asm.place(far);
+        asm.exit();
         let distance = asm.finish().expect_err("the label is too far").distance;
         assert_eq!(distance, 40_000);
+    }
+
+    #[test]
+    fn what_nothing_leads_to_is_left_out() {
+        let mut asm = Assembler::default();
+        let (dead, end) = (asm.label(), asm.label());
+        asm.jump(end);
+        asm.place(dead);
+        asm.mov_imm(R0, 7);
+        asm.jump(dead);
+        asm.place(end);
+        asm.note("the end");
+        asm.exit();
+        let code = asm.finish().expect("labels are near");
+        assert_eq!(code.instructions.len(), 1);
+        assert_eq!(code.notes, [(0, "the end".to_owned())]);
     }
 
     #[test]

@@ -4,5 +4,6 @@
 //! interpreter of [`dataplane`] is the semantics of what it forwards.
 
 pub mod asm;
+pub mod compile;
 pub mod image;
 pub mod runtime;
