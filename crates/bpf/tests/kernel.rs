@@ -110,6 +110,17 @@ fn an_array_has_all_its_entries_and_a_value_for_each_processor() {
     let all = map.look_up_all().unwrap();
     assert_eq!(all.keys.len(), 3000 * 4);
     assert_eq!(all.values, vec![0; 3000 * map.value_bytes()]);
+    for key in 0..3000_u32 {
+        let value = vec![key as u8; map.value_bytes()];
+        map.update(&key.to_ne_bytes(), &value, Write::Any).unwrap();
+    }
+    for (first, n) in [(0, 3), (5, 7), (2999, 1), (7, 0)] {
+        let values = map.look_up_range(first, n).unwrap();
+        let firsts = values.chunks(map.value_bytes()).map(|value| value[0]);
+        let expected = (first..first + n).map(|key| key as u8);
+        assert!(firsts.eq(expected), "{first} {n}");
+    }
+    assert!(map.look_up_range(2999, 2).is_err());
 }
 
 #[test]

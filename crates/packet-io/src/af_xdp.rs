@@ -199,7 +199,7 @@ impl AfXdpPort {
                 };
                 let socket = Queue::open(&config)
                     .map_err(|error| socket_error(name, "open an AF_XDP socket", error))?;
-                let set = attached.sockets.set_socket(queue, socket.as_fd());
+                let set = attached.set_socket(queue, socket.as_fd());
                 set.map_err(|error| socket_error(name, "give the XDP program its socket", error))?;
                 Ok(AfXdpPort::new(&interface, &attached, socket))
             })

@@ -107,14 +107,14 @@ impl Told {
     }
 
     /// Whose body it is.
-    pub(crate) fn owner(&self, table: usize, body: u32) -> Option<EntryIndex> {
-        let bodies = self.tables.get(&TableRef::Program(table))?;
+    pub(crate) fn owner(&self, table: TableId, body: u32) -> Option<EntryIndex> {
+        let bodies = self.tables.get(&TableRef::Program(table.index()))?;
         bodies.owners.get(&body).copied().map(EntryIndex::at)
     }
 
     /// Bodies of a table below which all are that were ever given out.
-    pub(crate) fn n_used(&self, table: usize) -> u32 {
-        let bodies = self.tables.get(&TableRef::Program(table));
+    pub(crate) fn n_used(&self, table: TableId) -> u32 {
+        let bodies = self.tables.get(&TableRef::Program(table.index()));
         bodies.map_or(0, |bodies| match bodies.layout.index {
             Index::Left => 0,
             _ => bodies.n_entries.min(bodies.layout.body.n.saturating_sub(1)) + 1,
@@ -326,6 +326,15 @@ impl Told {
             }
             self.set_default(state, table);
         }
+    }
+
+    /// There is a new port, so groups with replicas there can be served.
+    ///
+    /// # Errors
+    /// What cannot be said in the kernel.
+    pub(crate) fn resolve_groups(&mut self, written: &Written<'_>) -> Result<(), String> {
+        let mut groups = written.multicast_groups();
+        groups.try_for_each(|group| self.set_group(written, group))
     }
 
     /// A group's replicas, or that it is gone.

@@ -51,6 +51,10 @@ mod count {
 /// Where the tracepoint has how many frames the driver took: its third argument.
 const TRACEPOINT_SENT: i16 = 16;
 
+/// Ends a program, and goes on elsewhere in it: RFC 9669, section 4.3.
+const EXIT: u8 = 0x95;
+const JUMP: u8 = 0x05;
+
 /// The maps, as the programs name them.
 const NOTES: MapRef = MapRef(0);
 const COUNTS: MapRef = MapRef(1);
@@ -114,6 +118,7 @@ impl Transmit {
     }
 
     /// The program of a device map's entries: `egress`, where there is one, and a note of what it lets pass.
+    /// `egress` keeps the context in R6.
     ///
     /// # Errors
     /// The kernel's error.
@@ -170,19 +175,17 @@ fn give(asm: &mut Assembler, number: u64) {
     asm.exit();
 }
 
-/// The program of a device map's entries. `egress` is called as a function of its own, so that all ways
-/// out of it come by here.
+/// The program of a device map's entries: `egress`, which keeps the context in R6, with a note in place of each
+/// of its ends that lets the frame pass. It is not called as a function, since it may take the whole stack.
 fn noting(notes: &Map, egress: Option<&[Instruction]>) -> io::Result<Vec<Instruction>> {
     let mut asm = Assembler::default();
-    asm.mov(R6, R1);
-    let mut call_at = None;
     if egress.is_some() {
-        call_at = Some(asm.position());
-        asm.call(Helper::MapLookupElem);
         let passes = asm.label();
         asm.jump_if_imm(Jump::Eq, R0, XDP_PASS as i32, passes);
         asm.exit();
         asm.place(passes);
+    } else {
+        asm.mov(R6, R1);
     }
     asm.store_imm(Size::B4, R10, -4, 0);
     look_up(&mut asm, NOTES);
@@ -200,14 +203,15 @@ fn noting(notes: &Map, egress: Option<&[Instruction]>) -> io::Result<Vec<Instruc
     asm.load(Size::B4, R3, R6, XDP_MD_EGRESS_IFINDEX);
     asm.store(Size::B4, R0, note::INTERFACE, R3);
     give(&mut asm, XDP_PASS);
-    let mut program = linked(asm, &[notes])?;
+    let mut program = egress.unwrap_or_default().to_vec();
     let end = program.len();
-    if let Some((at, egress)) = call_at.zip(egress) {
-        // `BPF_PSEUDO_CALL`: the source is 1, the distance counts from the instruction behind.
-        program[at].registers = 1 << 4;
-        program[at].immediate = (end - at - 1) as i32;
-        program.extend_from_slice(egress);
+    for (at, instruction) in program.iter_mut().enumerate() {
+        if instruction.code == EXIT {
+            instruction.code = JUMP;
+            instruction.offset = i16::try_from(end - at - 1).map_err(io::Error::other)?;
+        }
     }
+    program.extend(linked(asm, &[notes])?);
     Ok(program)
 }
 

@@ -2,8 +2,8 @@
 //! the kernel and gives the port the frames that it leaves.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Weak};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bpf::{
     AttachMode, Instruction, Link, Map, MapConfig, MapKind, Program, ProgramConfig, ProgramKind,
@@ -20,7 +20,9 @@ use crate::limits::XDP_DESTINATIONS;
 pub(super) struct Attached {
     // Detached first: fields drop in order.
     link: Link,
-    pub(super) sockets: Map,
+    sockets: Map,
+    /// By queue: the socket once more, for maps of others.
+    opened: Mutex<Vec<(u32, OwnedFd)>>,
     own: Program,
     pub(super) mode: AttachMode,
     has_fragments: bool,
@@ -102,6 +104,7 @@ impl Attached {
         Ok(Attached {
             link,
             sockets,
+            opened: Mutex::default(),
             own,
             mode,
             has_fragments,
@@ -113,6 +116,15 @@ impl Attached {
             _promiscuous: promiscuous,
             _lock: lock,
         })
+    }
+
+    /// The queue's frames go to this socket from now on.
+    pub(super) fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.sockets.set_socket(queue, socket)?;
+        let once_more = socket.try_clone_to_owned()?;
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.push((queue, once_more));
+        Ok(())
     }
 
     pub(super) fn interface(self: &Arc<Self>) -> XdpInterface {
@@ -166,12 +178,16 @@ impl XdpInterface {
         program::filter(&self.destinations)
     }
 
-    /// Gives the program the sockets of the port's queues, a map by queue, for the time that `make` takes.
+    /// Puts the sockets of the port's queues into a map, that of queue 0 at `first`.
     ///
     /// # Errors
-    /// The port is closed.
-    pub fn with_sockets<T>(&self, make: impl FnOnce(&Map) -> T) -> io::Result<T> {
-        Ok(make(&self.attached()?.sockets))
+    /// The port is closed; the kernel's error.
+    pub fn put_sockets(&self, map: &Map, first: u32) -> io::Result<()> {
+        let attached = self.attached()?;
+        let opened = attached.opened.lock();
+        let opened = opened.unwrap_or_else(PoisonError::into_inner);
+        let mut opened = opened.iter();
+        opened.try_for_each(|(queue, socket)| map.set_socket(first + queue, socket.as_fd()))
     }
 
     /// Has a program run in place of the one that runs. Every frame meets one of them.
