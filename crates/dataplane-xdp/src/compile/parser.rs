@@ -139,7 +139,7 @@ impl<'p> Emit<'p> {
                 self.asm.jump(full);
                 return Ok(false);
             }
-            Step::Skips(_) => {
+            Step::Skips => {
                 self.ensure(walk.at, before, parsing);
                 return Ok(true);
             }

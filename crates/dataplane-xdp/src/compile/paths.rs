@@ -65,7 +65,7 @@ pub(super) enum Step {
     /// The stack is full.
     StackFull,
     /// So many bytes are skipped.
-    Skips(u32),
+    Skips,
     /// Anything that does not move.
     Stays,
     /// It cannot be followed.
@@ -116,7 +116,7 @@ impl Walk {
                     Ok(bits) if bits.is_multiple_of(8) && bits / 8 <= HEADER_BYTES_MAX => {
                         self.at += bits / 8;
                         self.is_irregular |= bits > 0;
-                        Step::Skips(bits / 8)
+                        Step::Skips
                     }
                     _ => Step::Unknown("it skips what is no number of bytes"),
                 },
@@ -228,7 +228,7 @@ impl Paths {
                     self.offsets.entry(header).or_default().insert(at);
                 }
                 Step::StackFull | Step::Unknown(_) => return Vec::new(),
-                Step::Skips(_) | Step::Stays => {}
+                Step::Skips | Step::Stays => {}
             }
             if walk.is_irregular {
                 self.is_regular = false;
@@ -254,11 +254,6 @@ impl Paths {
             1 => offsets.first().copied(),
             _ => None,
         }
-    }
-
-    /// Whether the parser extracts a header at all.
-    pub(super) fn extracts(&self, header: HeaderId) -> bool {
-        self.offsets.contains_key(&header)
     }
 
     /// Whether there are so many that the rest is punted.

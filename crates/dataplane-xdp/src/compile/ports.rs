@@ -443,7 +443,8 @@ impl Emit<'_> {
         self.asm.alu(Alu::Add, R2, R1);
         let sockets = self.memory.sockets;
         self.asm.symbol(R1, Symbol::Map(sockets));
-        self.asm.mov_imm(R3, i64::from(XDP_DROP).cast_unsigned());
+        self.asm
+            .mov_imm(R3, i64::from(XDP_ABORTED).cast_unsigned());
         self.asm.call(Helper::RedirectMap);
         self.asm.exit();
     }
@@ -468,13 +469,13 @@ impl Emit<'_> {
     /// What was noted on the way.
     pub(super) fn count_journal(&mut self) {
         for entry in 0..self.journal.len() {
-            let noted = self.journal[entry];
+            let first = self.journal[entry];
             let nothing = self.asm.label();
             let at = self.layout.journal(entry as u32);
             self.asm.load(Size::B4, R1, SCRATCH, at);
             self.asm.jump_if_imm(Jump::Eq, R1, 0, nothing);
             self.asm
-                .alu_imm(Alu::Add, R1, noted.first as i32 - 1);
+                .alu_imm(Alu::Add, R1, first as i32 - 1);
             self.count_packet(Word::IngressBytes);
             self.asm.place(nothing);
         }
