@@ -100,7 +100,7 @@ impl Emit<'_> {
         if let Some(length) = self.needs.told(Moment::Parser, Meaning::PacketLength) {
             self.store_field(length, R1, None);
         }
-        self.tell_time(Moment::Arrival, Meaning::IngressTimestamp);
+        self.tell_time(Moment::Arrival, &[Meaning::IngressTimestamp]);
         self.asm.jump(begin);
         self.asm.place(pass);
         self.exit(XDP_PASS);
@@ -259,22 +259,31 @@ impl Emit<'_> {
                 self.store_field(field, R1, None);
             }
         }
-        self.tell_time(Moment::Egress, Meaning::EgressTimestamp);
-        self.tell_time(Moment::Egress, Meaning::EnqTimestamp);
+        // It did not wait, so it was queued when it came to egress.
+        self.tell_time(
+            Moment::Egress,
+            &[Meaning::EgressTimestamp, Meaning::EnqTimestamp],
+        );
     }
 
-    /// The switch's clock into a field, if something reads it.
-    fn tell_time(&mut self, moment: Moment, meaning: Meaning) {
-        let Some(field) = self.needs.told(moment, meaning) else {
+    /// The switch's clock into fields, as far as something reads them.
+    fn tell_time(&mut self, moment: Moment, meanings: &[Meaning]) {
+        let told = meanings.iter();
+        let told = told.filter_map(|meaning| self.needs.told(moment, *meaning));
+        let fields: Vec<FieldId> = told.collect();
+        if fields.is_empty() {
             return;
-        };
+        }
         self.asm.call(Helper::KtimeGetNs);
         self.heap(R1, self.memory.heap.clock);
-        self.asm.load(Size::B8, R1, R1, 0);
-        self.asm.alu(Alu::Add, R1, R0);
+        self.asm.load(Size::B8, R2, R1, 0);
+        self.asm.alu(Alu::Add, R2, R0);
         let unit = self.ir.architecture.timestamp_ns as i32;
-        self.asm.alu_imm(Alu::Div, R1, unit);
-        self.store_field(field, R1, None);
+        self.asm.alu_imm(Alu::Div, R2, unit);
+        for field in fields {
+            self.asm.mov(R1, R2);
+            self.store_field(field, R1, None);
+        }
     }
 
     /// What egress says. Falls through with a packet that leaves.

@@ -121,6 +121,11 @@ impl Kernel {
             load(&code, &maps, &heap).map_err(|error| format!("copies: {error}"))
         });
         let egress = egress.transpose()?;
+        // The switch's clock begins at 0, about.
+        let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+        let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+        let clock = -((uptime - 1.0) * 1e9) as i64;
+        heap[image.heap.clock as usize / 8].store(clock.cast_unsigned(), Relaxed);
         let n_verified = ingress.n_verified() + egress.as_ref().map_or(0, bpf::Program::n_verified);
         Ok(Self {
             image,
