@@ -93,6 +93,26 @@ impl Program {
         self.run(frame, repeat, Some(&context))
     }
 
+    /// The same, as if the frame's first bytes, so many, stood in front of it as metadata. What a run leaves
+    /// there is in front of the frame that it left.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn test_run_behind(
+        &self,
+        frame: &[u8],
+        n_metadata_bytes: u32,
+        interface_index: u32,
+    ) -> io::Result<TestRun> {
+        let context = Context {
+            data: n_metadata_bytes,
+            data_end: u32::try_from(frame.len()).map_err(io::Error::other)?,
+            ingress_interface: interface_index,
+            ..Context::default()
+        };
+        self.run(frame, 1, Some(&context))
+    }
+
     fn run(&self, frame: &[u8], repeat: u32, context: Option<&Context>) -> io::Result<TestRun> {
         let mut out = vec![0; frame.len() + GROWTH_BYTES];
         let mut attributes = ProgramTestRun {

@@ -1,7 +1,9 @@
 //! eBPF instructions and an assembler with labels. Encodings and names are those of RFC 9669, "BPF
 //! Instruction Set Architecture".
 
-use std::collections::HashMap;
+use std::{collections::HashMap, os::fd::BorrowedFd};
+
+use bpf::{Instruction, MapReference};
 
 use crate::image::MapRef;
 
@@ -48,39 +50,8 @@ const END: u8 = 0xd0;
 const JUMP_ALWAYS: u8 = 0x00;
 const JUMP_ALWAYS_CODE: u8 = JMP | JUMP_ALWAYS;
 
-/// `src_reg` of a 64-bit immediate load: a map by its descriptor, and the value of its only element.
-const PSEUDO_MAP_FD: u8 = 1;
-const PSEUDO_MAP_VALUE: u8 = 2;
-
-/// `struct bpf_insn`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Instruction {
-    /// Class, operation and source.
-    pub code: u8,
-    /// Destination in the low half, source in the high one.
-    pub registers: u8,
-    /// Of a jump or of memory.
-    pub offset: i16,
-    /// The immediate operand.
-    pub immediate: i32,
-}
-
-impl Instruction {
-    /// Whether it is the first half of a 64-bit immediate load.
-    pub fn is_wide(&self) -> bool {
-        self.code == LOAD_IMMEDIATE_64
-    }
-
-    /// The destination.
-    pub fn destination(&self) -> Reg {
-        Reg(self.registers & 0xf)
-    }
-
-    /// The source.
-    pub fn source(&self) -> Reg {
-        Reg(self.registers >> 4)
-    }
+fn is_wide(instruction: Instruction) -> bool {
+    instruction.code == LOAD_IMMEDIATE_64
 }
 
 /// Bytes of memory that a load or a store moves.
@@ -271,19 +242,16 @@ pub struct Code {
 
 impl Code {
     /// The instructions with the maps' descriptors in them.
-    pub fn link(&self, descriptor: impl Fn(MapRef) -> i32) -> Vec<Instruction> {
+    pub fn link<'m>(&self, map: impl Fn(MapRef) -> BorrowedFd<'m>) -> Vec<Instruction> {
         let mut linked = self.instructions.clone();
         for (position, symbol) in &self.symbols {
-            let (kind, map, offset) = match symbol {
-                Symbol::Map(map) => (PSEUDO_MAP_FD, map, 0),
-                Symbol::Value(map, offset) => (PSEUDO_MAP_VALUE, map, *offset),
+            let (reference, of) = match symbol {
+                Symbol::Map(of) => (MapReference::Map, of),
+                Symbol::Value(of, offset) => (MapReference::Value(*offset), of),
             };
-            let [first, second] = &mut linked[*position..*position + 2] else {
-                continue;
-            };
-            first.registers = kind << 4 | first.registers & 0xf;
-            first.immediate = descriptor(*map);
-            second.immediate = offset.cast_signed();
+            let register = linked[*position].registers & 0xf;
+            let loads = Instruction::load_map(register, reference, map(*of));
+            linked[*position..][..2].copy_from_slice(&loads);
         }
         linked
     }
@@ -559,7 +527,7 @@ impl Assembler {
             while at < code.len() && !is_reached[at] {
                 is_reached[at] = true;
                 let instruction = code[at];
-                if instruction.is_wide() && at + 1 < code.len() {
+                if is_wide(instruction) && at + 1 < code.len() {
                     is_reached[at + 1] = true;
                     at += 1;
                 }
@@ -682,15 +650,5 @@ mod tests {
         assert_eq!(length(u64::MAX), 1);
         assert_eq!(length(u64::from(u32::MAX)), 1);
         assert_eq!(length(1 << 32), 2);
-    }
-
-    #[test]
-    fn maps_are_put_in_when_the_code_is_linked() {
-        let mut asm = Assembler::default();
-        asm.symbol(R1, Symbol::Value(MapRef(3), 16));
-        let code = asm.finish().expect("there are no jumps");
-        let linked = code.link(|map| 100 + map.0 as i32);
-        assert_eq!(linked[0].source(), Reg(PSEUDO_MAP_VALUE));
-        assert_eq!((linked[0].immediate, linked[1].immediate), (103, 16));
     }
 }

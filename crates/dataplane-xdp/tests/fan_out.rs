@@ -11,7 +11,7 @@ mod frames;
 #[path = "../../packet-io/tests/namespace/mod.rs"]
 mod namespace;
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::process::Command;
 
 use bpf::{Instruction, Map, MapConfig, MapKind, Program, ProgramConfig, ProgramKind};
@@ -50,14 +50,7 @@ fn map(kind: MapKind, value_bytes: u32, n_entries_max: u32, inner: Option<&Map>)
 
 fn linked(asm: Assembler, maps: &[&Map]) -> Vec<Instruction> {
     let code = asm.finish().unwrap();
-    let code = code.link(|map| maps[map.index()].as_fd().as_raw_fd());
-    let to_kernel = |it: &dataplane_xdp::asm::Instruction| Instruction {
-        code: it.code,
-        registers: it.registers,
-        offset: it.offset,
-        immediate: it.immediate,
-    };
-    code.iter().map(to_kernel).collect()
+    code.link(|map| maps[map.index()].as_fd())
 }
 
 /// R0 is the value of the key at `R10 - 4`; the program drops the frame where there is none.

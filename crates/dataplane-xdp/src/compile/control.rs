@@ -6,7 +6,7 @@ use dataplane::{
 };
 
 use super::{
-    emit::{BODY, Emit, Kind, Native, Noted, SCRATCH, SLOT},
+    emit::{BODY, Emit, Kind, Native, SCRATCH, SLOT},
     layout::Word,
 };
 use crate::{
@@ -61,6 +61,17 @@ pub(super) fn reachable(program: &Program, start: Option<NodeId>) -> Vec<NodeId>
     }
     finished.reverse();
     finished
+}
+
+/// The tables of a control.
+pub(super) fn tables_of(program: &Program, start: Option<NodeId>) -> Vec<TableId> {
+    let nodes = reachable(program, start).into_iter();
+    nodes
+        .filter_map(|node| match &program.ir().nodes[node.index()] {
+            Node::Table(table) => Some(*table),
+            _ => None,
+        })
+        .collect()
 }
 
 /// The actions of a table: those of its list, and the default action that the program gives.
@@ -175,11 +186,7 @@ impl Emit<'_> {
         let mut is_found = false;
         self.try_or_punt(place, |emit| {
             emit.find_body(table, layout)?;
-            let noted = Noted {
-                first: memory.counters.tables[table.index()],
-                n: layout.body.n,
-            };
-            let entry = emit.journal_entry(noted)?;
+            let entry = emit.journal_entry(memory.counters.tables[table.index()])?;
             emit.asm.mov(R1, BODY);
             emit.asm.alu_imm(Alu::Add, R1, 1);
             emit.asm.store(Size::B4, SCRATCH, entry, R1);

@@ -45,7 +45,6 @@ pub(super) const XDP_MD_EGRESS_IFINDEX: i16 = 20;
 pub(super) const XDP_ABORTED: i32 = 0;
 pub(super) const XDP_DROP: i32 = 1;
 pub(super) const XDP_PASS: i32 = 2;
-pub(super) const XDP_TX: i32 = 3;
 
 /// The version of the packet, on the stack.
 pub(super) const STACK_VERSION: i16 = -8;
@@ -94,17 +93,8 @@ pub(super) struct Emit<'p> {
     /// The action that is compiled, and its arguments where they are constant.
     pub action: Option<ActionId>,
     pub spills: i16,
-    /// What is counted at the end: by journal entry.
-    pub journal: Vec<Noted>,
-}
-
-/// What an entry of the journal counts, if it is not 0: 1 less than it is the position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Noted {
-    /// The first counter.
-    pub first: u32,
-    /// How many there are.
-    pub n: u32,
+    /// By journal entry: the first of the counters that it may count.
+    pub journal: Vec<u32>,
 }
 
 pub(super) fn next(reg: Reg) -> Reg {
@@ -358,12 +348,12 @@ impl<'p> Emit<'p> {
     }
 
     /// Takes an entry of the journal.
-    pub(super) fn journal_entry(&mut self, noted: Noted) -> Native<i16> {
+    pub(super) fn journal_entry(&mut self, first: u32) -> Native<i16> {
         let entry = self.journal.len() as u32;
         if entry == Layout::JOURNAL_MAX {
             return Err("too many places that count".into());
         }
-        self.journal.push(noted);
+        self.journal.push(first);
         Ok(self.layout.journal(entry))
     }
 

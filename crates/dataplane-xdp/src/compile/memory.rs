@@ -5,10 +5,12 @@ use dataplane::{
     engine::{Interpreted, ir::Expr},
 };
 
+use bpf::MapConfig;
+
 use super::{control, layout::Layout};
 use crate::image::{
-    Body, Counters, FanOut, GroupArg, Heap, Index, Interface, KeyPart, MMAPABLE, MapKind, MapRef,
-    MapRole, MapSpec, NO_PREALLOC, Room, TableLayout,
+    Body, Counters, FanOut, GroupArg, Heap, Index, Interface, KeyPart, MapKind, MapRef,
+    MapRole, MapSpec, Room, TableLayout,
 };
 
 /// Keys of so few bits are positions in an array: 4096 numbers are four pages.
@@ -129,7 +131,7 @@ impl Memory {
         }
         memory.cells(program, left);
         if program.ir().metadata.mcast_grp.is_some() {
-            memory.fan_out = Some(memory.fan_out());
+            memory.fan_out = Some(memory.fan_out(program));
         }
         memory.close()?;
         Ok(memory)
@@ -180,7 +182,7 @@ impl Memory {
             })
         };
         // The sizes of heap and counters are known at the end.
-        let heap = map(MapRole::Heap, "heap", MapKind::Array, 0, 1, MMAPABLE);
+        let heap = map(MapRole::Heap, "heap", MapKind::Array, 0, 1, MapConfig::MAPPABLE);
         let scratch_bytes = layout.bytes;
         let scratch = map(
             MapRole::Scratch,
@@ -340,7 +342,7 @@ impl Memory {
             value_bytes: 4,
             n_entries_max: n,
             flags: match kind {
-                MapKind::LpmTrie => NO_PREALLOC,
+                MapKind::LpmTrie => MapConfig::NO_PREALLOCATION,
                 _ => 0,
             },
         })
@@ -363,7 +365,7 @@ impl Memory {
         }
     }
 
-    fn fan_out(&mut self) -> FanOut {
+    fn fan_out(&mut self, program: &Program) -> FanOut {
         let n = self.room.groups.max(1);
         let n_instances = self.room.replicas.next_power_of_two();
         let mut map = |role, name: &str, kind, key_bytes, n_entries_max, flags| {
@@ -392,7 +394,7 @@ impl Memory {
             MapKind::Hash,
             8,
             n_instances,
-            NO_PREALLOC,
+            MapConfig::NO_PREALLOCATION,
         );
         let mut body = Body::new(0, n + 1, false, GroupArg::N);
         let first = self.heap.bytes.next_multiple_of(LINE_BYTES);
@@ -419,6 +421,8 @@ impl Memory {
             places,
             instances,
             n_instances,
+            note_bytes: 0,
+            tables: control::tables_of(program, program.ir().egress),
         }
     }
 

@@ -40,7 +40,7 @@ use thiserror::Error;
 
 use self::{
     emit::{Emit, Kind, Native},
-    layout::Layout,
+    layout::{Layout, Word},
     memory::Memory,
     needs::Needs,
     note::Note,
@@ -48,7 +48,7 @@ use self::{
 };
 use crate::{
     asm::Code,
-    image::{Image, Room},
+    image::{FanOut, Image, Noted, Room, Scratch},
 };
 
 /// Why a program gains nothing in the kernel.
@@ -76,7 +76,8 @@ fn image(program: &Program, room: &Room) -> Native<Image> {
         let made = Note::new(&layout, &needs).and_then(|note| {
             let mut emit = Emit::new(program, &layout, &memory, &needs, Kind::Copies);
             emit.copies(&note)?;
-            Ok((note, finish(emit)?))
+            let journal = journal(&emit);
+            Ok((note, finish(emit)?, journal))
         });
         match made {
             Ok(made) => copies = Some(made),
@@ -87,20 +88,48 @@ fn image(program: &Program, room: &Room) -> Native<Image> {
         }
     }
     let mut emit = Emit::new(program, &layout, &memory, &needs, Kind::Ports);
-    emit.ports(&paths, copies.as_ref().map(|(note, _)| note))?;
+    emit.ports(&paths, copies.as_ref().map(|(note, ..)| note))?;
     left.append(&mut emit.left);
+    let of_ports = journal(&emit);
     let ingress = finish(emit)?;
-    let egress = copies.map(|(_, code)| code);
+    let (fan_out, egress, of_copies) = match (memory.fan_out, copies) {
+        (Some(fan_out), Some((note, code, journal))) => {
+            let note_bytes = note.bytes();
+            let fan_out = FanOut {
+                note_bytes,
+                ..fan_out
+            };
+            (Some(fan_out), Some(code), journal)
+        }
+        _ => (None, None, Vec::new()),
+    };
+    let word = |word| layout.word(word) as u32;
     Ok(Image {
         ingress,
-        fan_out: memory.fan_out.filter(|_| egress.is_some()),
+        fan_out,
         egress,
+        scratch: Scratch {
+            end: word(Word::End),
+            reason: word(Word::Reason),
+            out_port: word(Word::OutPort),
+            journals: [of_ports, of_copies],
+        },
         maps: memory.maps,
         heap: memory.heap,
         counters: memory.counters,
         tables: memory.tables,
         left,
     })
+}
+
+fn journal(emit: &Emit<'_>) -> Vec<Noted> {
+    let entries = (0..).zip(&emit.journal);
+    entries
+        .map(|(entry, first)| Noted {
+            at: emit.layout.journal(entry) as u32,
+            first: *first,
+        })
+        .collect()
 }
 
 fn finish(emit: Emit<'_>) -> Native<Code> {

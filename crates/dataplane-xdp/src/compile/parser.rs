@@ -65,6 +65,9 @@ impl<'p> Emit<'p> {
             self.asm.place(failure.label);
             self.set_word(Word::ParserError, failure.error.cast_signed());
             self.set_word(Word::Consumed, failure.at as i32);
+            if !paths.is_regular {
+                self.set_word(Word::Irregular, 1);
+            }
             self.asm.jump(end);
         }
         Ok(())
@@ -90,6 +93,7 @@ impl<'p> Emit<'p> {
                     return Ok(());
                 }
             }
+            walk.is_irregular = parsing.paths.ends_irregular(parsing.current);
             emit.select(state, &walk, parsing)?;
             is_whole = true;
             Ok(())
@@ -139,7 +143,7 @@ impl<'p> Emit<'p> {
                 self.asm.jump(full);
                 return Ok(false);
             }
-            Step::Skips(_) => {
+            Step::Skips => {
                 self.ensure(walk.at, before, parsing);
                 return Ok(true);
             }
@@ -347,7 +351,7 @@ impl<'p> Emit<'p> {
     ) {
         let Some(state) = next else {
             self.set_word(Word::Consumed, walk.at as i32);
-            if walk.is_irregular {
+            if walk.is_irregular || parsing.paths.is_unsure() {
                 self.set_word(Word::Irregular, 1);
             }
             let end = parsing.end;

@@ -42,6 +42,10 @@ pub(super) struct Paths {
     offsets: BTreeMap<HeaderId, BTreeSet<u32>>,
     /// Every header that the parser extracts is in the deparser's order, without gaps.
     pub is_regular: bool,
+    /// By visit: behind it the headers are not in the deparser's order, or there are gaps.
+    ends_irregular: Vec<bool>,
+    /// What comes before a visit was found after it was looked at, so any may be irregular.
+    is_unsure: bool,
     /// By visit, those that follow.
     next: Vec<Vec<usize>>,
     /// From visit to visit, where the parser would go round without end.
@@ -65,7 +69,7 @@ pub(super) enum Step {
     /// The stack is full.
     StackFull,
     /// So many bytes are skipped.
-    Skips(u32),
+    Skips,
     /// Anything that does not move.
     Stays,
     /// It cannot be followed.
@@ -118,7 +122,7 @@ impl Walk {
                     Ok(bits) if bits.is_multiple_of(8) && bits / 8 <= HEADER_BYTES_MAX => {
                         self.at += bits / 8;
                         self.is_irregular |= bits > 0;
-                        Step::Skips(bits / 8)
+                        Step::Skips
                     }
                     _ => Step::Unknown("it skips what is no number of bytes"),
                 },
@@ -161,7 +165,9 @@ impl Paths {
             let visit = paths.visits[position].clone();
             let mut extracted = before[position].clone();
             let mut follows = Vec::new();
-            for next in paths.walk(ir, &visit, &mut extracted) {
+            let (is_irregular, after) = paths.walk(ir, &visit, &mut extracted);
+            paths.ends_irregular.push(is_irregular);
+            for next in after {
                 let place = *found.entry(next.clone()).or_insert_with(|| {
                     paths.visits.push(next);
                     before.push(BTreeSet::new());
@@ -173,6 +179,7 @@ impl Paths {
                 // What may come before has grown, so the order is to be looked at again.
                 if grows && place <= position {
                     paths.is_regular = false;
+                    paths.is_unsure = true;
                 }
             }
             paths.next.push(follows);
@@ -215,7 +222,12 @@ impl Paths {
     }
 
     /// Walks through a state; gives the visits that follow.
-    fn walk(&mut self, ir: &Ir, visit: &Visit, extracted: &mut BTreeSet<HeaderId>) -> Vec<Visit> {
+    fn walk(
+        &mut self,
+        ir: &Ir,
+        visit: &Visit,
+        extracted: &mut BTreeSet<HeaderId>,
+    ) -> (bool, Vec<Visit>) {
         let state = &ir.parser.states[visit.state.index()];
         let mut walk = Walk::new(ir, visit);
         for op in &state.ops {
@@ -229,24 +241,35 @@ impl Paths {
                     extracted.insert(header);
                     self.offsets.entry(header).or_default().insert(at);
                 }
-                Step::StackFull | Step::Unknown(_) => return Vec::new(),
-                Step::Skips(_) | Step::Stays => {}
+                Step::StackFull | Step::Unknown(_) => return (walk.is_irregular, Vec::new()),
+                Step::Skips | Step::Stays => {}
             }
             if walk.is_irregular {
                 self.is_regular = false;
             }
         }
         if walk.at > HEADER_BYTES_MAX {
-            return Vec::new();
+            return (walk.is_irregular, Vec::new());
         }
-        successors(state)
+        let next = successors(state)
             .map(|state| Visit {
                 state,
                 at: walk.at,
                 next: walk.next.clone(),
                 is_irregular: walk.is_irregular,
             })
-            .collect()
+            .collect();
+        (walk.is_irregular, next)
+    }
+
+    /// Whether the headers behind a visit are not in the deparser's order, or there are gaps.
+    pub(super) fn ends_irregular(&self, visit: usize) -> bool {
+        self.ends_irregular.get(visit) == Some(&true)
+    }
+
+    /// Whether that may be so although it is not known.
+    pub(super) fn is_unsure(&self) -> bool {
+        self.is_unsure
     }
 
     /// Where a header begins, if that is known when compiling.
@@ -256,11 +279,6 @@ impl Paths {
             1 => offsets.first().copied(),
             _ => None,
         }
-    }
-
-    /// Whether the parser extracts a header at all.
-    pub(super) fn extracts(&self, header: HeaderId) -> bool {
-        self.offsets.contains_key(&header)
     }
 
     /// Whether there are so many that the rest is punted.

@@ -8,7 +8,7 @@ use dataplane::{
 };
 
 use super::{
-    emit::{Emit, Native, Noted, SCRATCH, next},
+    emit::{Emit, Native, SCRATCH, next},
     layout::Word,
 };
 use crate::asm::{Alu, Jump, Label, Size, reg::*};
@@ -368,8 +368,7 @@ impl Emit<'_> {
         let cells = self.ir.counters[counter.index()].cells as u32;
         let first = self.memory.counters.cells[counter.index()];
         let first = first.ok_or("a counter with too many cells")?;
-        let noted = Noted { first, n: cells };
-        let at = self.journal_entry(noted)?;
+        let at = self.journal_entry(first)?;
         self.index(index, R1)?;
         let beyond = self.asm.label();
         match i32::try_from(cells) {

@@ -292,6 +292,35 @@ pub struct FanOut {
     pub instances: u32,
     /// How many there is room for; a power of two.
     pub n_instances: u32,
+    /// Bytes of XDP metadata in front of each copy's frame. The driver's headroom is to have room for them, and
+    /// what egress puts in front of the headers.
+    pub note_bytes: u32,
+    /// The tables that copies come to.
+    pub tables: Vec<TableId>,
+}
+
+/// Where a processor's scratch memory says what became of its last packet. Each is of 8 bytes, the journal's
+/// entries of 4.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scratch {
+    /// How it ended: 0 dropped, 1 sent by a port, 2 replicated.
+    pub end: u32,
+    /// The position of the drop reason.
+    pub reason: u32,
+    /// The port it left by.
+    pub out_port: u32,
+    /// By program, ports' and copies': what it counted, see [`Noted`].
+    pub journals: [Vec<Noted>; 2],
+}
+
+/// An entry of a packet's journal: where it is and, if it is not 0, which counter it counts: 1 less, behind the
+/// first one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Noted {
+    /// Where it is in the scratch memory.
+    pub at: u32,
+    /// The first counter.
+    pub first: u32,
 }
 
 /// The arguments of a group's action, by word.

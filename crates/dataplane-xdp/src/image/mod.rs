@@ -31,23 +31,26 @@
 //!    the sum over all others. Entries that are removed are to be collected before their number is used again,
 //!    their hits being the table's in any case. What is punted is counted nowhere.
 //! 6. *Punts.* A frame that the program leaves goes to the socket map [`MapRole::Sockets`], at the number that
-//!    [`Interface`] has plus the receive queue. If there is no socket, it is dropped uncounted. Before a frame
+//!    [`Interface`] has plus the receive queue. If there is no socket, the verdict is `XDP_ABORTED`. Before a frame
 //!    is punted nothing of it was changed.
 //! 7. *Ports.* [`MapRole::Devices`] is a device map from port number to interface. A port is forwarded to when
 //!    the word at [`Heap::port`] is 1; packets to all others are punted, so to the CPU port, to those that
 //!    another process serves, and to those that are disabled.
-//! 8. *Groups.* See [`FanOut`]. Without it packets of groups are punted.
+//! 8. *Groups.* See [`FanOut`]. Without it packets of groups are punted. Copies cannot be punted. So as long as a
+//!    table that egress applies has a slot with [`ACTION_PUNT`] ([`FanOut::tables`]), every group is to be written
+//!    as [`ACTION_PUNT`].
 
 mod encode;
 mod layout;
 
-pub use crate::asm::{Code, Instruction, Symbol};
+pub use crate::asm::{Code, Symbol};
 pub use encode::{EncodeError, EncodedKey};
 pub use layout::{
     ACTION_MISS, ACTION_NONE, ACTION_PUNT, Body, Counters, FanOut, GroupArg, Heap, Index,
-    Interface, KeyPart, KeyPlace, NEVER, TableLayout,
+    Interface, KeyPart, KeyPlace, NEVER, Noted, Scratch, TableLayout,
 };
 
+pub use bpf::{Instruction, MapKind};
 use dataplane::engine::Interpreted;
 
 /// A map of an image: its position in [`Image::maps`].
@@ -59,26 +62,6 @@ impl MapRef {
     pub fn index(self) -> usize {
         self.0 as usize
     }
-}
-
-/// `enum bpf_map_type` of `linux/bpf.h`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum MapKind {
-    /// `BPF_MAP_TYPE_HASH`
-    Hash = 1,
-    /// `BPF_MAP_TYPE_ARRAY`
-    Array = 2,
-    /// `BPF_MAP_TYPE_PERCPU_ARRAY`
-    PerCpuArray = 6,
-    /// `BPF_MAP_TYPE_LPM_TRIE`
-    LpmTrie = 11,
-    /// `BPF_MAP_TYPE_ARRAY_OF_MAPS`; the inner maps are device maps.
-    ArrayOfMaps = 12,
-    /// `BPF_MAP_TYPE_DEVMAP`
-    DeviceMap = 14,
-    /// `BPF_MAP_TYPE_XSKMAP`
-    SocketMap = 17,
 }
 
 /// What a map is for.
@@ -117,14 +100,9 @@ pub struct MapSpec {
     pub value_bytes: u32,
     /// Entries at most. Of device and socket maps the loader may make it more.
     pub n_entries_max: u32,
-    /// `map_flags`: `BPF_F_MMAPABLE`, `BPF_F_NO_PREALLOC`.
+    /// `map_flags`, of those that [`bpf::MapConfig`] names.
     pub flags: u32,
 }
-
-/// `BPF_F_NO_PREALLOC`
-pub const NO_PREALLOC: u32 = 1;
-/// `BPF_F_MMAPABLE`
-pub const MMAPABLE: u32 = 1 << 10;
 
 /// How much room an image has for what the loader writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,6 +141,8 @@ pub struct Image {
     pub heap: Heap,
     /// Where the counters are.
     pub counters: Counters,
+    /// Where a processor's last packet has left what became of it.
+    pub scratch: Scratch,
     /// By [`dataplane::TableId`].
     pub tables: Vec<TableLayout>,
     /// How groups are written; none where packets of groups are punted.

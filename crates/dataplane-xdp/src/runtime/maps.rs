@@ -1,14 +1,13 @@
 //! The maps of an image, made.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bpf::{Map, MapConfig, MapKind, Memory};
 
-use super::to_kernel;
 use crate::asm::Code;
-use crate::image::{self, Image, MapRef, MapRole};
+use crate::image::{Image, MapRef, MapRole};
 
 /// Entries of the template of inner maps.
 const TEMPLATE_ENTRIES: u32 = 1;
@@ -40,7 +39,7 @@ impl Maps {
             let is_fan_outs = spec.role == MapRole::FanOuts;
             let map = Map::create(&MapConfig {
                 name: &spec.name,
-                kind: kind(spec.kind),
+                kind: spec.kind,
                 key_bytes: spec.key_bytes,
                 value_bytes: match spec.role {
                     MapRole::Devices => DEVICE_BYTES,
@@ -80,8 +79,10 @@ impl Maps {
 
     /// Code with the maps' descriptors in it.
     pub(crate) fn link(&self, code: &Code) -> Vec<bpf::Instruction> {
-        let descriptor = |map| self.get(map).map_or(-1, |map| map.as_fd().as_raw_fd());
-        to_kernel(&code.link(descriptor))
+        code.link(|map| match &self.made[map.index()] {
+            Made::Heap(memory) => memory.map().as_fd(),
+            Made::Map(map) => map.as_fd(),
+        })
     }
 
     fn heap(&self) -> Option<&Memory> {
@@ -139,16 +140,4 @@ pub(crate) fn device_map(n_entries: u32) -> io::Result<Map> {
 
 fn of_map(name: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("map \"{name}\": {error}"))
-}
-
-fn kind(kind: image::MapKind) -> MapKind {
-    match kind {
-        image::MapKind::Hash => MapKind::Hash,
-        image::MapKind::Array => MapKind::Array,
-        image::MapKind::PerCpuArray => MapKind::PerCpuArray,
-        image::MapKind::LpmTrie => MapKind::LpmTrie,
-        image::MapKind::ArrayOfMaps => MapKind::ArrayOfMaps,
-        image::MapKind::DeviceMap => MapKind::DeviceMap,
-        image::MapKind::SocketMap => MapKind::SocketMap,
-    }
 }

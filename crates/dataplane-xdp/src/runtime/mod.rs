@@ -15,15 +15,3 @@ pub mod transmit;
 mod writer;
 
 pub use offload::{KernelOffload, KernelPort};
-
-/// Instructions as bpf(2) takes them.
-pub(crate) fn to_kernel(instructions: &[crate::asm::Instruction]) -> Vec<bpf::Instruction> {
-    let instructions = instructions.iter();
-    let to_kernel = |it: &crate::asm::Instruction| bpf::Instruction {
-        code: it.code,
-        registers: it.registers,
-        offset: it.offset,
-        immediate: it.immediate,
-    };
-    instructions.map(to_kernel).collect()
-}

@@ -70,6 +70,11 @@ pub(crate) struct Told {
     freed: Receiver<Freed>,
     /// Ports that are forwarded to.
     ports: HashSet<PortId>,
+    /// Tables that copies come to.
+    copied: HashSet<usize>,
+    /// Bodies of those that run what the kernel cannot. Copies cannot be punted, so as long as there is one, all
+    /// packets of groups are.
+    punting: HashSet<(usize, u32)>,
     ops: Vec<Op>,
     /// Bodies whose counts are to be given up before somebody else has them.
     taken: Vec<Freed>,
@@ -84,10 +89,14 @@ impl Told {
         if let Some(fan_out) = &image.fan_out {
             tables.insert(TableRef::Groups, Bodies::new(&fan_out.groups));
         }
+        let copied = image.fan_out.iter().flat_map(|fan_out| &fan_out.tables);
+        let copied = copied.map(|table| table.index());
         Told {
             tables,
             freed,
             ports: HashSet::new(),
+            copied: copied.collect(),
+            punting: HashSet::new(),
             ops: Vec::new(),
             taken: Vec::new(),
         }
@@ -154,6 +163,15 @@ impl Told {
         written: &Written<'_>,
         change: &Change<'_>,
     ) -> Result<(), String> {
+        let did_punt = !self.punting.is_empty();
+        self.follow(written, change)?;
+        match did_punt == self.punting.is_empty() {
+            true => self.resolve_groups(written),
+            false => Ok(()),
+        }
+    }
+
+    fn follow(&mut self, written: &Written<'_>, change: &Change<'_>) -> Result<(), String> {
         let state = written.state();
         match change {
             Change::Table(table, TableChange::Inserted(entry)) => {
@@ -277,7 +295,7 @@ impl Told {
             return;
         };
         let slot = slot(&bodies.layout, state, table, Some(view.action));
-        self.push(at, TableOp::Show { body, slot });
+        self.show_slot(table, body, slot);
     }
 
     fn set_default(&mut self, state: &State, table: TableId) {
@@ -289,7 +307,17 @@ impl Told {
             return;
         }
         let slot = slot(&bodies.layout, state, table, state.default_action(table));
-        let body = DEFAULT_BODY;
+        self.show_slot(table, DEFAULT_BODY, slot);
+    }
+
+    fn show_slot(&mut self, table: TableId, body: u32, slot: Vec<u8>) {
+        if self.copied.contains(&table.index()) {
+            match slot[..4] == ACTION_PUNT.to_ne_bytes() {
+                true => self.punting.insert((table.index(), body)),
+                false => self.punting.remove(&(table.index(), body)),
+            };
+        }
+        let at = TableRef::Program(table.index());
         self.push(at, TableOp::Show { body, slot });
     }
 
@@ -308,6 +336,9 @@ impl Told {
         };
         if let Some(body) = bodies.of.remove(&entry) {
             bodies.owners.remove(&body);
+            if let TableRef::Program(table) = at {
+                self.punting.remove(&(table, body));
+            }
             bodies.removed.insert(key.clone(), body);
             self.push(at, TableOp::Remove { key, body });
         }
@@ -374,7 +405,8 @@ impl Told {
         if replicas.is_empty() {
             let slot = layout.encode_slot(0, &[0_u32.into(), 0_u32.into()]);
             self.push(at, TableOp::Show { body, slot });
-        } else if replicas.iter().all(|it| self.ports.contains(&it.port)) {
+        } else if self.punting.is_empty() && replicas.iter().all(|it| self.ports.contains(&it.port))
+        {
             self.ops.push(Op::Group { body, replicas });
         } else {
             let slot = layout.encode_slot(ACTION_PUNT, &[]);

@@ -12,7 +12,7 @@
 //! ```
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 use bpf::{
     Instruction, Link, Map, MapConfig, MapKind, Program, ProgramConfig, ProgramKind, Write,
@@ -271,7 +271,5 @@ fn add(asm: &mut Assembler, packets: Reg, bytes: Reg) {
 
 fn linked(asm: Assembler, maps: &[&Map]) -> io::Result<Vec<Instruction>> {
     let code = asm.finish().map_err(io::Error::other)?;
-    let descriptor = |map: &&Map| map.as_fd().as_raw_fd();
-    let code = code.link(|map| maps.get(map.index()).map_or(-1, descriptor));
-    Ok(super::to_kernel(&code))
+    Ok(code.link(|map| maps[map.index()].as_fd()))
 }
