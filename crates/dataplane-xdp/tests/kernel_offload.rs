@@ -180,7 +180,13 @@ impl Beside {
     }
 
     fn receive(&mut self, port: usize, n: usize) -> Vec<Vec<u8>> {
-        receive(&mut self.outside[port], n)
+        let received = receive(&mut self.outside[port], n);
+        if received.len() < n {
+            let counters = self.counters().clone();
+            let status = self.switch.offload_status();
+            eprintln!("{} of {n}: {counters:?} {status:?}", received.len());
+        }
+        received
     }
 
     /// Has the engine forward what was punted, which are so many frames.

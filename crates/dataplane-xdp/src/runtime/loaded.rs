@@ -42,7 +42,8 @@ pub(super) struct Loaded {
     messages: Option<Sender<Message>>,
     writer: Option<JoinHandle<()>>,
     progress: Arc<Progress>,
-    last_epoch: u64,
+    /// Epochs from here on it was not told of.
+    next_epoch: u64,
     /// Held: programs of device maps' entries.
     _egress: Arc<Program>,
 }
@@ -110,7 +111,7 @@ impl Loaded {
             messages: None,
             writer: None,
             progress: Arc::default(),
-            last_epoch: 0,
+            next_epoch: 0,
             _egress: egress,
         };
         loaded.begin(writer, clock_offset_ns, written)?;
@@ -275,14 +276,14 @@ impl Loaded {
     }
 
     pub(super) fn begin_drain(&mut self, epoch: u64) {
-        self.last_epoch = epoch;
+        self.next_epoch = epoch + 1;
         // Where the thread has ended, the next commit or look at the accounts says so.
         let _ = self.tell(Message::Drain(epoch));
     }
 
     pub(super) fn is_drained(&self, epoch: u64) -> bool {
         let drained = self.progress.drained.load(Ordering::Acquire);
-        epoch > self.last_epoch || epoch <= drained || self.progress.failure().is_some()
+        epoch >= self.next_epoch || epoch < drained || self.progress.failure().is_some()
     }
 
     fn check(&mut self) -> Result<(), Reason> {

@@ -62,7 +62,7 @@ pub(crate) struct Freed {
 /// What the thread says.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// The last epoch that is drained.
+    /// Epochs below it are drained.
     pub(crate) drained: AtomicU64,
     failure: Mutex<Option<String>>,
 }
@@ -270,7 +270,7 @@ impl Writer {
                 Ok(Message::Commit(ops)) => self.commit(&ops)?,
                 Ok(Message::Drain(epoch)) => {
                     self.graces.wait_past(self.graces.now())?;
-                    progress.drained.store(epoch, Ordering::Release);
+                    progress.drained.store(epoch + 1, Ordering::Release);
                 }
                 Err(RecvTimeoutError::Timeout) => self.clean()?,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
