@@ -6,3 +6,4 @@
 pub mod asm;
 pub mod compile;
 pub mod image;
+mod listing;
