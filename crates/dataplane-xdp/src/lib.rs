@@ -6,4 +6,5 @@
 pub mod asm;
 pub mod compile;
 pub mod image;
+mod listing;
 pub mod runtime;

@@ -107,6 +107,7 @@ impl Memory {
         program: &Program,
         layout: &Layout,
         room: &Room,
+        may_multicast: bool,
         left: &mut Vec<Interpreted>,
     ) -> Result<Self, String> {
         let mut memory = Self::with_fixed_maps(layout, room);
@@ -130,7 +131,7 @@ impl Memory {
             memory.tables.push(table);
         }
         memory.cells(program, left);
-        if program.ir().metadata.mcast_grp.is_some() {
+        if may_multicast {
             memory.fan_out = Some(memory.fan_out(program));
         }
         memory.close()?;

@@ -70,7 +70,7 @@ fn image(program: &Program, room: &Room) -> Native<Image> {
     let needs = Needs::new(program, paths.is_regular);
     let layout = Layout::new(ir)?;
     let mut left = Vec::new();
-    let memory = Memory::new(program, &layout, room, &mut left)?;
+    let memory = Memory::new(program, &layout, room, needs.may_multicast(), &mut left)?;
     let mut copies = None;
     if memory.fan_out.is_some() {
         let made = Note::new(&layout, &needs).and_then(|note| {

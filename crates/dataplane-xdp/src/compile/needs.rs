@@ -24,6 +24,8 @@ pub(super) struct Needs<'p> {
     shared: BTreeSet<FieldId>,
     shared_in_egress: BTreeSet<FieldId>,
     stale: Vec<HeaderId>,
+    /// Fields that are written by name before the first control ends.
+    groups: BTreeSet<FieldId>,
 }
 
 /// The fields of frames that share bytes with one of these.
@@ -71,6 +73,7 @@ impl<'p> Needs<'p> {
         Self {
             ir,
             stale: stale.collect(),
+            groups: touched.writes.clone(),
             shared: sharing(ir, &all.writes),
             shared_in_egress: sharing(ir, &written_in_egress),
             egress,
@@ -132,6 +135,15 @@ impl<'p> Needs<'p> {
     /// Whether egress, or the deparser after it, reads a field.
     pub(super) fn is_read_in_egress(&self, field: FieldId) -> bool {
         self.egress.reads.contains(&field) || self.deparser.reads.contains(&field)
+    }
+
+    /// Whether a packet may go to a multicast group: something else than `mark_to_drop` writes the group.
+    pub(super) fn may_multicast(&self) -> bool {
+        let places = &self.groups;
+        self.ir
+            .metadata
+            .mcast_grp
+            .is_some_and(|group| places.contains(&group))
     }
 
     /// The field of a meaning that the target writes at a moment, if something reads it.

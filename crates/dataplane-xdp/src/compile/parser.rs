@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use dataplane::engine::ir::{
-    Expr, ExtractTarget, FieldId, HeaderId, KeyPart, ParserOp, Place, State, TransitionCase,
+    Expr, ExtractTarget, FieldId, HeaderId, Int, KeyPart, ParserOp, Place, State, TransitionCase,
 };
 
 use super::{
@@ -283,9 +283,6 @@ impl<'p> Emit<'p> {
 
     fn select(&mut self, state: &State, walk: &Walk, parsing: &mut Parsing<'_>) -> Native<()> {
         let registers = [R1, R2, R3, R4];
-        if state.key.len() > registers.len() {
-            return Err("a select over more than 4 values".into());
-        }
         let before = self.spills;
         // What is looked up ahead goes by R1, so values are kept on the stack until all are there.
         let mut kept = Vec::new();
@@ -310,16 +307,31 @@ impl<'p> Emit<'p> {
                 kept.push(self.spill(R1)?);
             }
         }
-        for (kept, register) in kept.into_iter().zip(registers) {
-            self.asm.load(Size::B8, register, R10, kept);
+        // More of them stay on the stack and are loaded when they are compared.
+        let stays = kept.len() > registers.len();
+        if !stays {
+            for (kept, register) in kept.iter().zip(registers) {
+                self.asm.load(Size::B8, register, R10, *kept);
+            }
         }
+        let value_of = |emit: &mut Self, position: usize| match (stays, kept.get(position)) {
+            (true, Some(kept)) => {
+                emit.asm.load(Size::B8, R1, R10, *kept);
+                R1
+            }
+            _ => registers[position],
+        };
         self.spills = before;
         for transition in &state.transitions {
             let TransitionCase::Values(cases) = &transition.case else {
                 return Err("a parser value set".into());
             };
             let other = self.asm.label();
-            for ((value, mask), register) in cases.iter().zip(registers) {
+            for (position, (value, mask)) in cases.iter().enumerate() {
+                if mask.as_ref().is_some_and(|mask| *mask == Int::ZERO) && *value == Int::ZERO {
+                    continue;
+                }
+                let register = value_of(self, position);
                 let value = u64::try_from(value).map_err(|_| "a case of more than 64 bits")?;
                 let mut found = register;
                 if let Some(mask) = mask {

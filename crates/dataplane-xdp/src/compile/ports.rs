@@ -200,7 +200,7 @@ impl Emit<'_> {
             self.asm
                 .jump_if_imm(Jump::Ge, R1, limits::EGRESS_QUEUES_PER_PORT as i32, punt);
         }
-        if let Some(group) = metadata.mcast_grp.filter(|it| self.needs.is_written(*it)) {
+        if let Some(group) = metadata.mcast_grp.filter(|_| self.needs.may_multicast()) {
             self.asm.note("to a multicast group?");
             self.field_word(group, 0, R1);
             self.asm.jump_if_imm(Jump::Eq, R1, 0, unicast);

@@ -99,7 +99,8 @@ impl Emit<'_> {
             Primitive::MarkToDrop => {
                 let metadata = &self.ir.metadata;
                 self.set_field(Some(metadata.egress_spec), self.ir.architecture.drop_port);
-                self.set_field(metadata.mcast_grp, 0);
+                let group = metadata.mcast_grp.filter(|_| self.needs.may_multicast());
+                self.set_field(group, 0);
                 Ok(())
             }
             Primitive::Count { counter, index } => self.count(*counter, index),

@@ -303,10 +303,9 @@ impl<'p> Uses<'p> {
                 let headers = instances::within(self.ir, *stack);
                 self.move_whole(&headers, &headers);
             }
+            // That it takes the packet out of its group is no way into one.
             Primitive::MarkToDrop => {
-                let metadata = &self.ir.metadata;
-                self.writes.insert(metadata.egress_spec);
-                self.writes.extend(metadata.mcast_grp);
+                self.writes.insert(self.ir.metadata.egress_spec);
             }
             // What is left of these is punted, or is seen in traces only.
             Primitive::NoOp
