@@ -1,4 +1,4 @@
-//! Waiting until no program sees what was before.
+//! The kernel's time: its clock, and waiting until no program sees what was before.
 
 #![expect(
     unsafe_code,
@@ -6,6 +6,7 @@
 )]
 
 use std::io;
+use std::mem;
 
 /// `MEMBARRIER_CMD_GLOBAL`: the kernel waits for a grace period of RCU (`synchronize_rcu`).
 const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
@@ -23,4 +24,13 @@ pub fn wait_for_programs() -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// The clock that programs read (`bpf_ktime_get_ns`), in nanoseconds.
+pub fn kernel_clock_ns() -> u64 {
+    // SAFETY: `timespec` is plain data, of which all bytes zero is a value.
+    let mut now: libc::timespec = unsafe { mem::zeroed() };
+    // SAFETY: the address is of `now`, which lives through the call. Every Linux has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }

@@ -109,7 +109,7 @@ impl Beside {
         });
         let start = self.start;
         let clock = Box::new(move || start.elapsed().as_nanos() as u64);
-        let offload = KernelOffload::new(ports.collect(), 0, clock);
+        let offload = KernelOffload::new(ports.collect(), clock);
         self.switch.set_offload(Some(Box::new(offload)));
     }
 

@@ -33,8 +33,6 @@ impl KernelPort {
 /// Forwards in the kernel's receive path.
 pub struct KernelOffload {
     ports: Vec<KernelPort>,
-    /// What is added to the machine's monotonic clock for the switch's.
-    clock_offset_ns: u64,
     clock: Box<dyn Fn() -> Nanos + Send>,
     loaded: Option<Loaded>,
 }
@@ -42,14 +40,9 @@ pub struct KernelOffload {
 impl KernelOffload {
     /// Serves these ports. `clock` gives the switch's time, which is the machine's monotonic one and an
     /// offset that does not change.
-    pub fn new(
-        ports: Vec<KernelPort>,
-        clock_offset_ns: u64,
-        clock: Box<dyn Fn() -> Nanos + Send>,
-    ) -> KernelOffload {
+    pub fn new(ports: Vec<KernelPort>, clock: Box<dyn Fn() -> Nanos + Send>) -> KernelOffload {
         KernelOffload {
             ports,
-            clock_offset_ns,
             clock,
             loaded: None,
         }
@@ -59,7 +52,9 @@ impl KernelOffload {
 impl Offload for KernelOffload {
     fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, String> {
         self.loaded = None;
-        let loaded = Loaded::new(&self.ports, self.clock_offset_ns, written)?;
+        // Programs read the machine's clock and add this.
+        let offset_ns = (self.clock)().wrapping_sub(bpf::kernel_clock_ns());
+        let loaded = Loaded::new(&self.ports, offset_ns, written)?;
         let left = loaded.left();
         self.loaded = Some(loaded);
         Ok(left)
