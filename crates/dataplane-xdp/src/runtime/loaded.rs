@@ -12,6 +12,7 @@ use dataplane::engine::{Change, Interpreted};
 use dataplane::offload::{Accounts, Written};
 use dataplane::{DropReason, Nanos, PortId};
 
+use super::begun::finishing;
 use super::counts::Counts;
 use super::groups::FanOuts;
 use super::maps::Maps;
@@ -193,6 +194,9 @@ impl Loaded {
         let mut loaded: BTreeMap<Vec<[u8; 8]>, Program> = BTreeMap::new();
         for port in &self.ports {
             let mut code = port.interface.filter();
+            if port.interface.is_virtual() {
+                code.extend(finishing().map_err(kernel("finish checksums"))?);
+            }
             let filter = code.iter().map(|it| {
                 let [low, high] = it.offset.to_ne_bytes();
                 let [a, b, c, d] = it.immediate.to_ne_bytes();

@@ -1,5 +1,6 @@
 //! An image in the kernel: its maps, its programs on the ports, and what they count.
 
+mod begun;
 mod counts;
 mod grace;
 mod groups;
