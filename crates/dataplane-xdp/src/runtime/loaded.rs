@@ -22,7 +22,7 @@ use super::told::Told;
 use super::transmit::Transmit;
 use super::writer::{Message, Progress, TableRef, Writer};
 use crate::compile::compile;
-use crate::image::{Image, Interface, MapRef, MapRole, Room};
+use crate::image::{Image, Interface, MapRef, MapRole, Room, TableLayout};
 
 /// Why it cannot go on.
 type Reason = String;
@@ -45,8 +45,54 @@ pub(super) struct Loaded {
     progress: Arc<Progress>,
     /// Epochs from here on it was not told of.
     next_epoch: u64,
-    /// Held: programs of device maps' entries.
-    _egress: Arc<Program>,
+    egress: Egress,
+}
+
+/// Programs of device maps' entries.
+struct Egress {
+    /// Over the copies of groups.
+    copies: Arc<Program>,
+    /// Over what leaves as ingress has made it.
+    unicast: Program,
+}
+
+impl Egress {
+    fn load(image: &Image, maps: &Maps, transmit: &Transmit) -> Result<Egress, Reason> {
+        let copies = image.egress.as_ref().map(|code| maps.link(code));
+        let copies = transmit.load_egress("reprise_copies", copies.as_deref());
+        let unicast = transmit.load_egress("reprise_unicast", None);
+        Ok(Egress {
+            copies: Arc::new(copies.map_err(kernel("load the program of copies"))?),
+            unicast: unicast.map_err(kernel("load the program of what leaves"))?,
+        })
+    }
+}
+
+/// The tables, and the groups where the kernel makes copies, as the writer has them.
+fn written_to(
+    program: &dataplane::Program,
+    image: &Image,
+    maps: &Maps,
+    ports: &[KernelPort],
+    copies: &Arc<Program>,
+) -> (HashMap<TableRef, Table>, Option<(TableLayout, FanOuts)>) {
+    let mut tables = HashMap::new();
+    for ((table, info), layout) in program.tables().zip(&image.tables) {
+        let made = Table::new(info.name.clone(), layout.clone(), maps);
+        tables.insert(TableRef::Program(table.index()), made);
+    }
+    let groups = image.fan_out.clone().map(|fan_out| {
+        let layout = fan_out.groups.clone();
+        let table = Table::new("multicast groups".into(), layout.clone(), maps);
+        tables.insert(TableRef::Groups, table);
+        let interfaces = ports.iter().map(|port| (port.id, port.interface.index()));
+        let spec = image.maps.get(fan_out.devices.index());
+        let n_fan_outs = spec.map_or(0, |spec| spec.n_entries_max);
+        let copies = Arc::clone(copies);
+        let fan_outs = FanOuts::new(fan_out, n_fan_outs, copies, interfaces.collect());
+        (layout, fan_outs)
+    });
+    (tables, groups)
 }
 
 impl Loaded {
@@ -68,34 +114,12 @@ impl Loaded {
         let n_sockets = ports.iter().map(|port| port.interface.n_queues()).sum();
         let maps = Maps::create(&image, n_sockets).map_err(kernel("make maps"))?;
         let maps = Arc::new(maps);
-        let copies = image.egress.as_ref().map(|code| maps.link(code));
-        let egress = transmit.load_egress("reprise_copies", copies.as_deref());
-        let egress = Arc::new(egress.map_err(kernel("load the program of copies"))?);
+        let egress = Egress::load(&image, &maps, &transmit)?;
         let (freed_to, freed) = mpsc::channel();
         let told = Told::new(&image, freed);
-        let mut tables = HashMap::new();
-        for ((table, info), layout) in program.tables().zip(&image.tables) {
-            let made = Table::new(info.name.clone(), layout.clone(), &maps);
-            tables.insert(TableRef::Program(table.index()), made);
-        }
-        let groups = image.fan_out.clone().map(|fan_out| {
-            let table = Table::new("multicast groups".into(), fan_out.groups.clone(), &maps);
-            tables.insert(TableRef::Groups, table);
-            let indices = ports.iter().map(|port| (port.id, port.interface.index()));
-            let layout = fan_out.groups.clone();
-            let spec = image.maps.get(fan_out.devices.index());
-            let n_fan_outs = spec.map_or(0, |spec| spec.n_entries_max);
-            let egress = Arc::clone(&egress);
-            let fan_outs = FanOuts::new(fan_out, n_fan_outs, egress, indices.collect());
-            (layout, fan_outs)
-        });
-        let writer = Writer::new(
-            Arc::clone(&maps),
-            image.heap.version,
-            tables,
-            groups,
-            freed_to,
-        );
+        let (tables, groups) = written_to(program, &image, &maps, ports, &egress.copies);
+        let version_at = image.heap.version;
+        let writer = Writer::new(Arc::clone(&maps), version_at, tables, groups, freed_to);
         let counters = image.map(MapRole::Counters);
         let counters = counters.ok_or("the image has no counters")?;
         let indices = ports.iter().map(|port| (port.id, port.interface.index()));
@@ -113,7 +137,7 @@ impl Loaded {
             writer: None,
             progress: Arc::default(),
             next_epoch: 0,
-            _egress: egress,
+            egress,
         };
         loaded.begin(writer, clock_offset_ns, written)?;
         Ok(loaded)
@@ -175,7 +199,7 @@ impl Loaded {
         let index = served.interface.index();
         if let Some(devices) = self.image.map(MapRole::Devices) {
             let devices = self.maps.get(devices)?;
-            devices.set_device(port.0.into(), index, Some(&served.egress(&self.transmit)?))?;
+            devices.set_device(port.0.into(), index, Some(&self.egress.unicast))?;
             self.maps.store_u32(self.image.heap.port(port), 1);
         }
         if let Some(at) = self.image.heap.interface(index) {

@@ -3,16 +3,12 @@
 //! Each port has an XDP program of its own that gives all frames to its socket ([`packet_io::AfXdpPort`]). While
 //! a program is loaded, the compiled one runs in its place and gives the socket what it punts.
 
-use std::io;
-
-use bpf::Program;
 use dataplane::engine::{Change, Interpreted};
 use dataplane::offload::{Accounts, Written};
 use dataplane::{DropReason, Nanos, Offload, PortId};
 use packet_io::XdpInterface;
 
 use super::loaded::Loaded;
-use super::transmit::Transmit;
 
 /// A port that is served.
 #[derive(Clone)]
@@ -21,13 +17,6 @@ pub struct KernelPort {
     pub id: PortId,
     /// Its interface.
     pub interface: XdpInterface,
-}
-
-impl KernelPort {
-    /// The program over what leaves by it as it is.
-    pub(super) fn egress(&self, transmit: &Transmit) -> io::Result<Program> {
-        transmit.load_egress("reprise_out", None)
-    }
 }
 
 /// Forwards in the kernel's receive path.
