@@ -146,8 +146,7 @@ impl Emit<'_> {
             return;
         };
         let mask = fan_out.n_instances - 1;
-        self.asm
-            .alu_imm(Alu::And, FRAME_END, mask.cast_signed());
+        self.asm.alu_imm(Alu::And, FRAME_END, mask.cast_signed());
         self.asm.alu_imm(Alu::Lsh, FRAME_END, 2);
         self.heap(R1, fan_out.instances);
         self.asm.alu(Alu::Add, R1, FRAME_END);
@@ -178,8 +177,7 @@ impl Emit<'_> {
         self.count_journal();
         let counters = &self.memory.counters;
         self.load_word(R1, Word::End);
-        self.asm
-            .jump_if_imm(Jump::Eq, R1, End::Send as i32, sent);
+        self.asm.jump_if_imm(Jump::Eq, R1, End::Send as i32, sent);
         self.load_word(R1, Word::Reason);
         self.asm.alu_imm(Alu::Add, R1, counters.dropped as i32);
         self.count_packet(Word::IngressBytes);

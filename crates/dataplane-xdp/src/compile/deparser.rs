@@ -62,7 +62,8 @@ impl Emit<'_> {
             self.load_word(R1, Word::Irregular);
             self.asm.jump_if_imm(Jump::Ne, R1, 0, anew);
         }
-        self.asm.note("headers as they were parsed: what may be changed");
+        self.asm
+            .note("headers as they were parsed: what may be changed");
         self.load_frame();
         self.asm.mov(R1, FRAME_END);
         self.asm.alu(Alu::Sub, R1, FRAME);
@@ -101,8 +102,7 @@ impl Emit<'_> {
         self.asm.mov(R1, base);
         self.asm.alu_imm(Alu::Add, R1, (offset + end) as i32);
         // It cannot be: the parser has found the header there.
-        self.asm
-            .jump_if(Jump::Gt, R1, FRAME_END, writing.refused);
+        self.asm.jump_if(Jump::Gt, R1, FRAME_END, writing.refused);
         for group in &groups {
             self.write_group(group, base, offset + group.at)?;
         }
@@ -119,7 +119,8 @@ impl Emit<'_> {
 
     /// Moves the frame's beginning and writes all valid headers.
     fn write_anew(&mut self, emitted: &[HeaderId], refused: Label) -> Native<()> {
-        self.asm.note("headers that came or went: the frame's beginning is moved");
+        self.asm
+            .note("headers that came or went: the frame's beginning is moved");
         self.asm.mov_imm(R1, 0);
         for header in emitted {
             let invalid = self.asm.label();

@@ -155,7 +155,9 @@ impl<'p> Emit<'p> {
     /// A line of the source for the listing.
     pub(super) fn note_line(&mut self, text: &str, line: Option<&SourceLine>) {
         match line {
-            Some(line) => self.asm.note(format!("{text}  {}:{}", line.file, line.line)),
+            Some(line) => self
+                .asm
+                .note(format!("{text}  {}:{}", line.file, line.line)),
             None => self.asm.note(text),
         }
     }
@@ -207,7 +209,9 @@ impl<'p> Emit<'p> {
                 self.asm.alu_imm(Alu::Arsh, reg, shift);
             }
             (32, false) => self.asm.mov32(reg, reg),
-            (..=31, false) => self.asm.alu_imm(Alu::And, reg, ((1_u32 << bits) - 1) as i32),
+            (..=31, false) => self
+                .asm
+                .alu_imm(Alu::And, reg, ((1_u32 << bits) - 1) as i32),
             (_, false) => {
                 let shift = 64 - bits as i32;
                 self.asm.alu_imm(Alu::Lsh, reg, shift);

@@ -147,7 +147,9 @@ impl Emit<'_> {
     }
 
     fn param(&mut self, index: usize, word: u32, to: Reg) -> Native<()> {
-        let info = self.action_info().ok_or("a parameter outside of an action")?;
+        let info = self
+            .action_info()
+            .ok_or("a parameter outside of an action")?;
         let mut at = Body::ARGS;
         for param in &info.params[..index] {
             at += 8 * TableLayout::words(param.width_bits);

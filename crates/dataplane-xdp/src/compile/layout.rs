@@ -127,7 +127,8 @@ impl Layout {
     /// The words of 4 bytes of all validities: where they are now and where the parser left them.
     pub(super) fn valid_words(&self) -> impl Iterator<Item = (i16, i16)> {
         let (valid, parsed) = (self.valid, self.parsed);
-        (0..self.n_valid_words).map(move |word| ((valid + 4 * word) as i16, (parsed + 4 * word) as i16))
+        (0..self.n_valid_words)
+            .map(move |word| ((valid + 4 * word) as i16, (parsed + 4 * word) as i16))
     }
 
     /// Where a header began in the frame.

@@ -151,8 +151,7 @@ impl Emit<'_> {
 
     fn clear_key(&mut self, from: u32, key_bytes: u32) {
         for at in (from..key_bytes).step_by(4) {
-            self.asm
-                .store_imm(Size::B4, R10, STACK_KEY + at as i16, 0);
+            self.asm.store_imm(Size::B4, R10, STACK_KEY + at as i16, 0);
         }
     }
 
@@ -263,8 +262,7 @@ impl Emit<'_> {
         self.look_up(*map, masked);
         self.asm.jump_if_imm(Jump::Eq, R0, 0, next_mask);
         self.asm.load(Size::B4, R5, R0, 0);
-        self.asm
-            .jump_if_imm(Jump::Ge, R5, body.n as i32, next_mask);
+        self.asm.jump_if_imm(Jump::Ge, R5, body.n as i32, next_mask);
         self.asm.mov(R1, R5);
         self.asm.alu_imm(Alu::Mul, R1, body.stride as i32);
         self.heap(R0, body.first);

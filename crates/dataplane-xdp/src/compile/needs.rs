@@ -34,7 +34,9 @@ fn sharing(ir: &Ir, fields: &BTreeSet<FieldId>) -> BTreeSet<FieldId> {
         .iter()
         .map(|field| ir.fields[field.index()].header)
         .collect();
-    let groups = headers.into_iter().flat_map(|header| wire::groups(ir, header));
+    let groups = headers
+        .into_iter()
+        .flat_map(|header| wire::groups(ir, header));
     let groups = groups.filter(|group| group.fields.iter().any(|it| fields.contains(it)));
     groups.flat_map(|group| group.fields).collect()
 }
@@ -52,15 +54,19 @@ impl<'p> Needs<'p> {
         let mut reads = all.reads.clone();
         let metadata = &ir.metadata;
         reads.insert(metadata.egress_spec);
-        reads.extend([metadata.mcast_grp, metadata.priority].into_iter().flatten());
+        reads.extend(
+            [metadata.mcast_grp, metadata.priority]
+                .into_iter()
+                .flatten(),
+        );
         let written_in_egress = &egress.writes | &deparser.writes;
         let read_in_egress = &egress.reads | &deparser.reads;
         let touched = parser.and(&ingress);
         let stale = (0..ir.headers.len() as u32).map(HeaderId).filter(|header| {
             let declared = &ir.headers[header.index()];
             let mut fields = declared.field_ids();
-            let is_touched = touched.turned.contains(header)
-                || fields.any(|it| touched.writes.contains(&it));
+            let is_touched =
+                touched.turned.contains(header) || fields.any(|it| touched.writes.contains(&it));
             let mut fields = declared.field_ids();
             !declared.metadata && is_touched && fields.any(|it| read_in_egress.contains(&it))
         });

@@ -59,12 +59,10 @@ impl Note {
                 .valid_words()
                 .map(|(now, _)| (Item::Valid(now), Size::B4)),
         );
-        items.extend(
-            layout
-                .stacks()
-                .map(|stack| (Item::Next(stack), Size::B1)),
-        );
-        let told: Vec<FieldId> = ir.metadata.written_at(Moment::Egress)
+        items.extend(layout.stacks().map(|stack| (Item::Next(stack), Size::B1)));
+        let told: Vec<FieldId> = ir
+            .metadata
+            .written_at(Moment::Egress)
             .iter()
             .map(|(_, field)| *field)
             .collect();
@@ -87,7 +85,11 @@ impl Note {
             let words = declared.bits.div_ceil(64);
             for word in 0..words {
                 let bits = declared.bits - 64 * word;
-                let size = if declared.signed { Size::B8 } else { size_of(bits) };
+                let size = if declared.signed {
+                    Size::B8
+                } else {
+                    size_of(bits)
+                };
                 items.push((Item::Field(field, word), size));
             }
         }

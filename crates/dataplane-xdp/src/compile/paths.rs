@@ -83,7 +83,9 @@ impl Walk {
             at: visit.at,
             next: visit.next.clone(),
             is_irregular: visit.is_irregular,
-            emitted: order.map(|(position, header)| (*header, position)).collect(),
+            emitted: order
+                .map(|(position, header)| (*header, position))
+                .collect(),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use dataplane::{
     ActionId, CounterId, DropReason,
-    engine::ir::{AnyStack, Expr, FieldId, HeaderExpr, HeaderId, Meaning, Moment, Place, Primitive},
+    engine::ir::{
+        AnyStack, Expr, FieldId, HeaderExpr, HeaderId, Meaning, Moment, Place, Primitive,
+    },
 };
 
 use super::{

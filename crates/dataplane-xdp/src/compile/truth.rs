@@ -221,7 +221,13 @@ impl Emit<'_> {
         let if_greater = if is_less == wanted { end } else { to };
         for word in (0..words).rev() {
             let signed = signed && word + 1 == words;
-            self.compare_word(jump_of(Comparison::Less, signed), sides, word, if_less, free)?;
+            self.compare_word(
+                jump_of(Comparison::Less, signed),
+                sides,
+                word,
+                if_less,
+                free,
+            )?;
             self.compare_word(Jump::Ne, sides, word, if_greater, free)?;
         }
         let holds_if_equal = matches!(op, Comparison::LessEqual | Comparison::GreaterEqual);
