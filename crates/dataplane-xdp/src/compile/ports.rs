@@ -9,7 +9,7 @@ use dataplane::{
 use super::{
     deparser::{Place, Writing},
     emit::{
-        CONTEXT, Emit, FRAME, FRAME_END, Native, SCRATCH, SLOT, STACK_KEY, STACK_SOCKETS,
+        CONTEXT, Emit, FRAME, FRAME_END, Kind, Native, SCRATCH, SLOT, STACK_KEY, STACK_SOCKETS,
         STACK_VERSION, XDP_ABORTED, XDP_DROP, XDP_MD_DATA, XDP_MD_DATA_META,
         XDP_MD_INGRESS_IFINDEX, XDP_MD_RX_QUEUE_INDEX, XDP_PASS, XDP_TX,
     },
@@ -155,12 +155,15 @@ impl Emit<'_> {
         }
         for position in 0..self.ir.fields.len() as u32 {
             let field = FieldId(position);
-            if !self.needs.is_needed(field) {
-                continue;
-            }
+            let is_cleared = match self.kind {
+                Kind::Ports => self.needs.is_needed(field),
+                Kind::Copies => self.needs.is_cleared_in_egress(field),
+            };
             for word in 0..self.words(field) {
-                let at = self.layout.field(field, word);
-                self.asm.store_imm(Size::B8, SCRATCH, at, 0);
+                if is_cleared {
+                    let at = self.layout.field(field, word);
+                    self.asm.store_imm(Size::B8, SCRATCH, at, 0);
+                }
             }
         }
     }

@@ -8,7 +8,10 @@ use bpf::{
     Cells, Instruction, Map, MapConfig, MapKind, ProgramConfig, ProgramKind, Verdict, Write,
 };
 use dataplane::engine::{EntryAction, EntryIndex};
-use dataplane::engine::{State, ir::Int};
+use dataplane::engine::{
+    State,
+    ir::{Int, Matcher},
+};
 use dataplane::{DropReason, PortId, Program, TableId};
 use dataplane_xdp::asm::Code;
 use dataplane_xdp::compile::compile;
@@ -177,6 +180,33 @@ impl Kernel {
             self.put_word(at + link_at, link);
         }
         self.put(at + body.slots[0], slot);
+    }
+
+    /// Writes a slot of a body, which holds from a version on.
+    pub fn put_slot(&self, layout: &TableLayout, body: u32, slot: usize, from: u64, bytes: &[u8]) {
+        let at = layout.body.at(body);
+        self.put(at + layout.body.slots[slot], bytes);
+        self.put_word(at + 8 * slot as u32, from);
+    }
+
+    /// Writes the next shorter prefix of a body, or its rank.
+    pub fn put_link(&self, layout: &TableLayout, body: u32, link: u64) {
+        let at = layout.body.at(body) + layout.body.link.unwrap();
+        self.put_word(at, link);
+    }
+
+    /// Writes a key of a map.
+    pub fn put_key(&mut self, layout: &TableLayout, key: &[Matcher], body: u32) {
+        let Ok(EncodedKey::Bytes(key)) = layout.encode_key(key) else {
+            panic!("a key of no map");
+        };
+        let map = self.map_of(&layout.index).unwrap();
+        self.write_key(map, key, body);
+    }
+
+    /// The version that packets see.
+    pub fn set_version(&self, version: u64) {
+        self.put_word(self.image.heap.version, version);
     }
 
     /// An interface that all frames come by, as a port, and the one that copies leave by.
