@@ -103,6 +103,7 @@ impl Program {
         frame: &[u8],
         n_metadata_bytes: u32,
         interface_index: u32,
+        repeat: u32,
     ) -> io::Result<TestRun> {
         let context = Context {
             data: n_metadata_bytes,
@@ -110,7 +111,7 @@ impl Program {
             ingress_interface: interface_index,
             ..Context::default()
         };
-        self.run(frame, 1, Some(&context))
+        self.run(frame, repeat, Some(&context))
     }
 
     fn run(&self, frame: &[u8], repeat: u32, context: Option<&Context>) -> io::Result<TestRun> {

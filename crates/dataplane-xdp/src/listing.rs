@@ -118,7 +118,10 @@ fn jump(at: Instruction, label: &str) -> String {
         code => {
             let relation = relation(code);
             match code & 8 {
-                0 => format!("if {register}{left} {relation} {} goto {label}", at.immediate),
+                0 => format!(
+                    "if {register}{left} {relation} {} goto {label}",
+                    at.immediate
+                ),
                 _ => format!("if {register}{left} {relation} {register}{right} goto {label}"),
             }
         }
@@ -152,8 +155,11 @@ impl Code {
             *label = format!("L{}", number + 1);
         }
         let label_at = |position: usize| labels.get(&position).map_or("?", String::as_str);
-        let symbols: BTreeMap<usize, &Symbol> =
-            self.symbols.iter().map(|(at, symbol)| (*at, symbol)).collect();
+        let symbols: BTreeMap<usize, &Symbol> = self
+            .symbols
+            .iter()
+            .map(|(at, symbol)| (*at, symbol))
+            .collect();
         let mut notes = self.notes.iter().peekable();
         let mut text = String::new();
         let mut position = 0;
@@ -169,14 +175,21 @@ impl Code {
             let to = at.registers & 0xf;
             let line = match at.code & 7 {
                 0 => {
-                    let high = self.instructions.get(position + 1).map_or(0, |it| it.immediate);
+                    let high = self
+                        .instructions
+                        .get(position + 1)
+                        .map_or(0, |it| it.immediate);
                     let constant = u64::from(high as u32) << 32 | u64::from(at.immediate as u32);
                     let found = symbols.get(&position).copied();
                     format!("r{to} = {}", symbol(found, maps, constant))
                 }
                 1 => format!("r{to} = {}", memory(at.code, at.registers >> 4, at.offset)),
                 2 => format!("{} = {}", memory(at.code, to, at.offset), at.immediate),
-                3 => format!("{} = r{}", memory(at.code, to, at.offset), at.registers >> 4),
+                3 => format!(
+                    "{} = r{}",
+                    memory(at.code, to, at.offset),
+                    at.registers >> 4
+                ),
                 4 | 7 => arithmetic(at),
                 _ => jump(at, target(position, at).map_or("?", label_at)),
             };

@@ -114,7 +114,9 @@ fn the_kernel_agrees_on_random_frames() {
             }
             if let Some(difference) = report.differences.first() {
                 let n = report.differences.len();
-                failures.push(format!("{name}, seed {seed}: {n} differences, {difference}"));
+                failures.push(format!(
+                    "{name}, seed {seed}: {n} differences, {difference}"
+                ));
                 break;
             }
         }

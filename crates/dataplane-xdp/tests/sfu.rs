@@ -60,5 +60,5 @@ fn every_copy_and_every_answer_is_the_interpreters() {
     }
     let seen = report.lock().unwrap().clone();
     assert_eq!(seen.differences, Vec::<String>::new());
-    assert_eq!(seen.n_kernel, seen.n_frames, "nothing of this is punted");
+    assert_eq!(seen.n_kernel + 1, seen.n_frames, "ARP alone is punted");
 }

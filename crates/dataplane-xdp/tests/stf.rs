@@ -78,14 +78,22 @@ fn compare(folder: &str) {
             println!("    {}: {}", left.place, left.reason);
         }
         if let Some(first) = report.differences.first() {
-            failures.push(format!("{name}: {} differences, {first}", report.differences.len()));
+            failures.push(format!(
+                "{name}: {} differences, {first}",
+                report.differences.len()
+            ));
         }
     }
     println!("{classes:?}; {n_kernel} of {n_frames} frames, {n_copies} copies");
     for (reason, n) in reasons {
         println!("{n:5} {reason}");
     }
-    assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} failures\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
 }
 
 #[test]

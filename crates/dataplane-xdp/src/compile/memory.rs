@@ -9,8 +9,8 @@ use bpf::MapConfig;
 
 use super::{control, layout::Layout};
 use crate::image::{
-    Body, Counters, FanOut, GroupArg, Heap, Index, Interface, KeyPart, MapKind, MapRef,
-    MapRole, MapSpec, Room, TableLayout,
+    Body, Counters, FanOut, GroupArg, Heap, Index, Interface, KeyPart, MapKind, MapRef, MapRole,
+    MapSpec, Room, TableLayout,
 };
 
 /// Keys of so few bits are positions in an array: 4096 numbers are four pages.
@@ -183,7 +183,14 @@ impl Memory {
             })
         };
         // The sizes of heap and counters are known at the end.
-        let heap = map(MapRole::Heap, "heap", MapKind::Array, 0, 1, MapConfig::MAPPABLE);
+        let heap = map(
+            MapRole::Heap,
+            "heap",
+            MapKind::Array,
+            0,
+            1,
+            MapConfig::MAPPABLE,
+        );
         let scratch_bytes = layout.bytes;
         let scratch = map(
             MapRole::Scratch,

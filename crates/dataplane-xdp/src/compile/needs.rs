@@ -24,8 +24,8 @@ pub(super) struct Needs<'p> {
     shared: BTreeSet<FieldId>,
     shared_in_egress: BTreeSet<FieldId>,
     stale: Vec<HeaderId>,
-    /// Fields that are written by name before the first control ends.
-    groups: BTreeSet<FieldId>,
+    /// Fields that are written before the first control ends.
+    touched: BTreeSet<FieldId>,
 }
 
 /// The fields of frames that share bytes with one of these.
@@ -73,7 +73,7 @@ impl<'p> Needs<'p> {
         Self {
             ir,
             stale: stale.collect(),
-            groups: touched.writes.clone(),
+            touched: touched.writes.clone(),
             shared: sharing(ir, &all.writes),
             shared_in_egress: sharing(ir, &written_in_egress),
             egress,
@@ -98,6 +98,32 @@ impl<'p> Needs<'p> {
         self.is_read_in_egress(field)
             || self.shared_in_egress.contains(&field)
             || self.turns_in_egress()
+    }
+
+    /// Whether a copy needs to be told a field of the metadata: egress reads it, and it may not be zero.
+    pub(super) fn travels(&self, field: FieldId) -> bool {
+        let header = self.ir.fields[field.index()].header;
+        let told_at = |moment: Moment| {
+            let mut told = self.ir.metadata.written_at(moment).iter();
+            told.any(|(_, other)| *other == field)
+        };
+        let before = [Moment::Arrival, Moment::Parser, Moment::Parsed];
+        self.ir.headers[header.index()].metadata
+            && self.is_read_in_egress(field)
+            && !told_at(Moment::Egress)
+            && (self.touched.contains(&field) || before.into_iter().any(told_at))
+    }
+
+    /// Whether a copy begins with zero in a field: something may read it before it is written.
+    pub(super) fn is_cleared_in_egress(&self, field: FieldId) -> bool {
+        let header = self.ir.fields[field.index()].header;
+        match self.ir.headers[header.index()].metadata {
+            true => {
+                let is_verdict = field == self.ir.metadata.egress_spec;
+                is_verdict || self.is_read_in_egress(field) && !self.travels(field)
+            }
+            false => self.is_needed_in_egress(field),
+        }
     }
 
     pub(super) fn ir(&self) -> &'p Ir {
@@ -139,11 +165,8 @@ impl<'p> Needs<'p> {
 
     /// Whether a packet may go to a multicast group: something else than `mark_to_drop` writes the group.
     pub(super) fn may_multicast(&self) -> bool {
-        let places = &self.groups;
-        self.ir
-            .metadata
-            .mcast_grp
-            .is_some_and(|group| places.contains(&group))
+        let group = self.ir.metadata.mcast_grp;
+        group.is_some_and(|group| self.touched.contains(&group))
     }
 
     /// The field of a meaning that the target writes at a moment, if something reads it.

@@ -60,26 +60,18 @@ impl Note {
                 .map(|(now, _)| (Item::Valid(now), Size::B4)),
         );
         items.extend(layout.stacks().map(|stack| (Item::Next(stack), Size::B1)));
-        let told: Vec<FieldId> = ir
-            .metadata
-            .written_at(Moment::Egress)
-            .iter()
-            .map(|(_, field)| *field)
-            .collect();
         for position in 0..ir.fields.len() as u32 {
             let field = FieldId(position);
             let declared = &ir.fields[field.index()];
             let is_metadata = ir.headers[declared.header.index()].metadata;
-            if !needs.is_read_in_egress(field) || told.contains(&field) || declared.bits == 0 {
-                continue;
+            if !is_metadata && needs.is_read_in_egress(field) && !needs.is_emitted(declared.header)
+            {
+                return Err(format!(
+                    "copies read \"{}\", which does not leave with the packet",
+                    declared.name
+                ));
             }
-            if !is_metadata {
-                if !needs.is_emitted(declared.header) {
-                    return Err(format!(
-                        "copies read \"{}\", which does not leave with the packet",
-                        declared.name
-                    ));
-                }
+            if !needs.travels(field) || declared.bits == 0 {
                 continue;
             }
             let words = declared.bits.div_ceil(64);

@@ -9,7 +9,7 @@ use dataplane::{
 use super::{
     deparser::{Place, Writing},
     emit::{
-        CONTEXT, Emit, FRAME, FRAME_END, Native, SCRATCH, SLOT, STACK_KEY, STACK_SOCKETS,
+        CONTEXT, Emit, FRAME, FRAME_END, Kind, Native, SCRATCH, SLOT, STACK_KEY, STACK_SOCKETS,
         STACK_VERSION, XDP_ABORTED, XDP_DROP, XDP_MD_DATA, XDP_MD_DATA_META,
         XDP_MD_INGRESS_IFINDEX, XDP_MD_RX_QUEUE_INDEX, XDP_PASS,
     },
@@ -76,8 +76,7 @@ impl Emit<'_> {
         let (pass, aborted) = (self.asm.label(), self.asm.label());
         let heap = self.memory.heap;
         self.asm.mov(CONTEXT, R1);
-        self.asm
-            .load(Size::B4, R1, CONTEXT, XDP_MD_INGRESS_IFINDEX);
+        self.asm.load(Size::B4, R1, CONTEXT, XDP_MD_INGRESS_IFINDEX);
         self.find_interface(R1, heap, pass);
         self.asm.load(Size::B4, R1, R2, 4);
         self.asm.store(Size::B8, R10, STACK_SOCKETS, R1);
@@ -118,8 +117,7 @@ impl Emit<'_> {
     pub(super) fn find_interface(&mut self, number: Reg, heap: Heap, unknown: Label) {
         self.asm
             .jump_if_imm(Jump::Ge, number, heap.n_interfaces as i32, unknown);
-        self.asm
-            .alu_imm(Alu::Mul, number, Interface::BYTES as i32);
+        self.asm.alu_imm(Alu::Mul, number, Interface::BYTES as i32);
         self.heap(R2, heap.interfaces);
         self.asm.alu(Alu::Add, R2, number);
         self.asm.load(Size::B4, FRAME_END, R2, 0);
@@ -157,12 +155,15 @@ impl Emit<'_> {
         }
         for position in 0..self.ir.fields.len() as u32 {
             let field = FieldId(position);
-            if !self.needs.is_needed(field) {
-                continue;
-            }
+            let is_cleared = match self.kind {
+                Kind::Ports => self.needs.is_needed(field),
+                Kind::Copies => self.needs.is_cleared_in_egress(field),
+            };
             for word in 0..self.words(field) {
-                let at = self.layout.field(field, word);
-                self.asm.store_imm(Size::B8, SCRATCH, at, 0);
+                if is_cleared {
+                    let at = self.layout.field(field, word);
+                    self.asm.store_imm(Size::B8, SCRATCH, at, 0);
+                }
             }
         }
     }
@@ -178,10 +179,7 @@ impl Emit<'_> {
         if checksum.is_some() {
             self.verify_checksums()?;
         }
-        for (field, word) in [
-            (error, Word::ParserError),
-            (checksum, Word::ChecksumError),
-        ] {
+        for (field, word) in [(error, Word::ParserError), (checksum, Word::ChecksumError)] {
             if let Some(field) = field {
                 self.load_word(R1, word);
                 self.store_field(field, R1, None);
@@ -322,8 +320,7 @@ impl Emit<'_> {
         self.asm.jump_if_imm(Jump::Ne, R1, 0, punt);
         let arg = |arg: GroupArg| (Body::ARGS + 8 * arg as u32) as i16;
         let some = self.asm.label();
-        self.asm
-            .load(Size::B8, R1, SLOT, arg(GroupArg::Replicas));
+        self.asm.load(Size::B8, R1, SLOT, arg(GroupArg::Replicas));
         self.store_word(Word::Replicas, R1);
         self.asm.load(Size::B8, R2, SLOT, arg(GroupArg::FanOut));
         self.store_word(Word::FanOut, R2);
@@ -377,14 +374,12 @@ impl Emit<'_> {
         self.asm.note("count what the packet was");
         let counters = &self.memory.counters;
         self.load_word(R1, Word::Port);
-        self.asm
-            .alu_imm(Alu::Add, R1, counters.received as i32);
+        self.asm.alu_imm(Alu::Add, R1, counters.received as i32);
         self.count_packet(Word::IngressBytes);
         self.count_journal();
         let (sent, replicated) = (self.asm.label(), self.asm.label());
         self.load_word(R1, Word::End);
-        self.asm
-            .jump_if_imm(Jump::Eq, R1, End::Send as i32, sent);
+        self.asm.jump_if_imm(Jump::Eq, R1, End::Send as i32, sent);
         self.asm
             .jump_if_imm(Jump::Eq, R1, End::FanOut as i32, replicated);
         self.load_word(R1, Word::Reason);
@@ -432,8 +427,7 @@ impl Emit<'_> {
         self.load_word(R2, Word::OutPort);
         let devices = self.memory.devices;
         self.asm.symbol(R1, Symbol::Map(devices));
-        self.asm
-            .mov_imm(R3, i64::from(XDP_ABORTED).cast_unsigned());
+        self.asm.mov_imm(R3, i64::from(XDP_ABORTED).cast_unsigned());
         self.asm.call(Helper::RedirectMap);
         self.asm.exit();
     }
@@ -444,13 +438,11 @@ impl Emit<'_> {
         self.asm.place(punt);
         self.asm.note("punt");
         self.asm.load(Size::B8, R2, R10, STACK_SOCKETS);
-        self.asm
-            .load(Size::B4, R1, CONTEXT, XDP_MD_RX_QUEUE_INDEX);
+        self.asm.load(Size::B4, R1, CONTEXT, XDP_MD_RX_QUEUE_INDEX);
         self.asm.alu(Alu::Add, R2, R1);
         let sockets = self.memory.sockets;
         self.asm.symbol(R1, Symbol::Map(sockets));
-        self.asm
-            .mov_imm(R3, i64::from(XDP_ABORTED).cast_unsigned());
+        self.asm.mov_imm(R3, i64::from(XDP_ABORTED).cast_unsigned());
         self.asm.call(Helper::RedirectMap);
         self.asm.exit();
     }
@@ -480,8 +472,7 @@ impl Emit<'_> {
             let at = self.layout.journal(entry as u32);
             self.asm.load(Size::B4, R1, SCRATCH, at);
             self.asm.jump_if_imm(Jump::Eq, R1, 0, nothing);
-            self.asm
-                .alu_imm(Alu::Add, R1, first as i32 - 1);
+            self.asm.alu_imm(Alu::Add, R1, first as i32 - 1);
             self.count_packet(Word::IngressBytes);
             self.asm.place(nothing);
         }

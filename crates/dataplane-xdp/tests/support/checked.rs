@@ -8,9 +8,7 @@ use dataplane::engine::{
     Change, CloneCopies, Clones, EgressInput, EgressOutcome, EgressVerdict, Engine, EngineFactory,
     Frame, IngressInput, IngressOutcome, IngressVerdict, InstanceType, PacketHandle, State,
 };
-use dataplane::{
-    CounterValue, Digest, DropReason, PortId, Switch, SwitchConfig, TableCounters,
-};
+use dataplane::{CounterValue, Digest, DropReason, PortId, Switch, SwitchConfig, TableCounters};
 
 use dataplane::interpret::InterpreterFactory;
 
@@ -29,6 +27,13 @@ pub struct Report {
     /// What is left, by place and reason.
     pub left: Vec<dataplane::engine::Interpreted>,
     pub differences: Vec<String>,
+    /// So often each frame is run for its time, if at all.
+    pub repeat: u32,
+    /// Nanoseconds of each frame, and of each copy.
+    pub times_ns: Vec<u128>,
+    /// Instructions of both programs, and those that the verifier went through.
+    pub n_instructions: usize,
+    pub n_verified: u64,
 }
 
 /// Makes interpreters that are compared.
@@ -58,7 +63,12 @@ impl EngineFactory for CheckedFactory {
         let kernel = match Kernel::new(state.program()) {
             Ok(kernel) => {
                 (0..511).for_each(|port| kernel.forward_to(PortId(port), true));
-                self.report.lock().unwrap().left = kernel.image.left.clone();
+                let mut report = self.report.lock().unwrap();
+                report.left = kernel.image.left.clone();
+                let copies = kernel.image.egress.as_ref();
+                report.n_instructions = kernel.image.ingress.instructions.len()
+                    + copies.map_or(0, |code| code.instructions.len());
+                report.n_verified = kernel.n_verified;
                 Some(kernel)
             }
             Err(reason) => {
@@ -139,7 +149,9 @@ impl Checked {
                 let n = value.packets - before.accounts[at][entry].packets;
                 let body = (1..).take(after.accounts[at].len() + 64);
                 let mut body = body.filter(|body| {
-                    kernel.entry(table, *body).is_some_and(|it| it.index() == entry)
+                    kernel
+                        .entry(table, *body)
+                        .is_some_and(|it| it.index() == entry)
                 });
                 if n > 0 {
                     let body = body.next().unwrap_or(u32::MAX - 1_000_000);
@@ -161,13 +173,25 @@ impl Checked {
 
     fn differ(&self, what: &str, frame: &[u8], expected: String, found: String) {
         let frame: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
-        let message = format!("{what}\n  frame    {frame}\n  expected {expected}\n  found    {found}");
+        let message =
+            format!("{what}\n  frame    {frame}\n  expected {expected}\n  found    {found}");
         self.report.lock().unwrap().differences.push(message);
     }
 
-    fn compare<T: PartialEq + std::fmt::Debug>(&self, what: &str, frame: &[u8], expected: T, found: T) {
+    fn compare<T: PartialEq + std::fmt::Debug>(
+        &self,
+        what: &str,
+        frame: &[u8],
+        expected: T,
+        found: T,
+    ) {
         if expected != found {
-            self.differ(what, frame, format!("{expected:02x?}"), format!("{found:02x?}"));
+            self.differ(
+                what,
+                frame,
+                format!("{expected:02x?}"),
+                format!("{found:02x?}"),
+            );
         }
     }
 
@@ -193,12 +217,22 @@ impl Checked {
             kernel.set_group(group, 2);
         }
         let run = kernel.run(input.ingress_port, &frame);
+        let repeat = self.report.lock().unwrap().repeat;
+        if repeat > 0 {
+            let time = kernel.time(input.ingress_port, &frame, repeat);
+            self.report.lock().unwrap().times_ns.push(time);
+        }
         if run.end == End::Punt {
             return;
         }
         self.report.lock().unwrap().n_kernel += 1;
         if outcome.clone_session.is_some() || outcome.has_digest {
-            self.differ("ingress", &frame, "a clone or a digest".into(), format!("{run:02x?}"));
+            self.differ(
+                "ingress",
+                &frame,
+                "a clone or a digest".into(),
+                format!("{run:02x?}"),
+            );
         }
         match (&run.end, outcome.verdict) {
             (End::Drop(found), IngressVerdict::Drop(expected)) => {
@@ -213,11 +247,22 @@ impl Checked {
                 self.pending.insert(packet.0, Pending::One(run, counted));
             }
             (End::FanOut(copied), IngressVerdict::Multicast(_)) => {
-                self.compare("counted by a packet of a group", &frame, counted, run.counted.clone());
-                self.pending.insert(packet.0, Pending::Copies(copied.clone()));
+                self.compare(
+                    "counted by a packet of a group",
+                    &frame,
+                    counted,
+                    run.counted.clone(),
+                );
+                self.pending
+                    .insert(packet.0, Pending::Copies(copied.clone()));
             }
             (_, verdict) => {
-                self.differ("verdict", &frame, format!("{verdict:?}"), format!("{run:02x?}"));
+                self.differ(
+                    "verdict",
+                    &frame,
+                    format!("{verdict:?}"),
+                    format!("{run:02x?}"),
+                );
             }
         }
     }
@@ -239,7 +284,13 @@ impl Checked {
                 };
                 self.report.lock().unwrap().n_copies += 1;
                 let instance = input.instance.unwrap_or_default();
-                Pending::One(kernel.run_copy(&frame, input.port, instance), Vec::new())
+                let run = kernel.run_copy(&frame, input.port, instance);
+                let repeat = self.report.lock().unwrap().repeat;
+                if repeat > 0 {
+                    let time = kernel.time_copy(&frame, instance, repeat);
+                    self.report.lock().unwrap().times_ns.push(time);
+                }
+                Pending::One(run, Vec::new())
             }
             Some(pending) => pending,
             None => {
@@ -272,7 +323,12 @@ impl Checked {
                 self.pending.insert(outcome.packet.0, Pending::Frame(frame));
             }
             (found, expected) => {
-                self.differ("egress", &[], format!("{expected:?}"), format!("{found:02x?}"));
+                self.differ(
+                    "egress",
+                    &[],
+                    format!("{expected:?}"),
+                    format!("{found:02x?}"),
+                );
             }
         }
     }

@@ -4,9 +4,14 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-use bpf::{Instruction, Map, Memory, MapConfig, MapKind, ProgramConfig, ProgramKind, Verdict, Write};
-use dataplane::engine::{State, ir::Int};
+use bpf::{
+    Instruction, Map, MapConfig, MapKind, Memory, ProgramConfig, ProgramKind, Verdict, Write,
+};
 use dataplane::engine::{EntryAction, EntryIndex};
+use dataplane::engine::{
+    State,
+    ir::{Int, Matcher},
+};
 use dataplane::{DropReason, PortId, Program, TableId};
 use dataplane_xdp::asm::Code;
 use dataplane_xdp::compile::compile;
@@ -48,6 +53,19 @@ pub struct Kernel {
     /// Instructions that the verifier has gone through.
     pub n_verified: u64,
     keys: HashMap<u32, Vec<Vec<u8>>>,
+}
+
+/// Runs that are made one after the other.
+const IN_A_ROW: u32 = 50;
+
+fn average(program: &bpf::Program, frame: &[u8], note_bytes: u32, repeat: u32) -> u128 {
+    let rounds = u128::from(repeat / IN_A_ROW).max(1);
+    let run = |_| {
+        let run = program.test_run_behind(frame, note_bytes, LOOPBACK, IN_A_ROW);
+        run.unwrap().duration.as_nanos()
+    };
+    let times: Vec<u128> = (0..rounds).map(run).collect();
+    times.iter().sum::<u128>() / rounds
 }
 
 fn load(code: &Code, maps: &[Option<Map>], heap: &Memory) -> Result<bpf::Program, String> {
@@ -106,7 +124,8 @@ impl Kernel {
             match spec.role {
                 MapRole::Devices => (0..512_u32).for_each(|port| {
                     let loopback = LOOPBACK.to_ne_bytes();
-                    map.update(&port.to_ne_bytes(), &loopback, Write::Any).unwrap();
+                    map.update(&port.to_ne_bytes(), &loopback, Write::Any)
+                        .unwrap();
                 }),
                 MapRole::FanOuts => map.set_map(0, &inner).unwrap(),
                 _ => {}
@@ -163,6 +182,33 @@ impl Kernel {
         self.put(at + body.slots[0], slot);
     }
 
+    /// Writes a slot of a body, which holds from a version on.
+    pub fn put_slot(&self, layout: &TableLayout, body: u32, slot: usize, from: u64, bytes: &[u8]) {
+        let at = layout.body.at(body);
+        self.put(at + layout.body.slots[slot], bytes);
+        self.put_word(at + 8 * slot as u32, from);
+    }
+
+    /// Writes the next shorter prefix of a body, or its rank.
+    pub fn put_link(&self, layout: &TableLayout, body: u32, link: u64) {
+        let at = layout.body.at(body) + layout.body.link.unwrap();
+        self.put_word(at, link);
+    }
+
+    /// Writes a key of a map.
+    pub fn put_key(&mut self, layout: &TableLayout, key: &[Matcher], body: u32) {
+        let Ok(EncodedKey::Bytes(key)) = layout.encode_key(key) else {
+            panic!("a key of no map");
+        };
+        let map = self.map_of(&layout.index).unwrap();
+        self.write_key(map, key, body);
+    }
+
+    /// The version that packets see.
+    pub fn set_version(&self, version: u64) {
+        self.put_word(self.image.heap.version, version);
+    }
+
     /// An interface that all frames come by, as a port, and the one that copies leave by.
     pub fn set_port(&self, interface: u32, port: PortId) {
         let interface_at = self.image.heap.interface(interface).unwrap();
@@ -201,7 +247,11 @@ impl Kernel {
             return;
         };
         for key in self.keys.remove(&map).unwrap_or_default() {
-            self.maps[map as usize].as_ref().unwrap().delete(&key).unwrap();
+            self.maps[map as usize]
+                .as_ref()
+                .unwrap()
+                .delete(&key)
+                .unwrap();
         }
     }
 
@@ -244,7 +294,9 @@ impl Kernel {
                 assert!(number < layout.body.n, "too many entries");
                 let link = match layout.index {
                     // Of one priority the older wins, which comes first.
-                    Index::Ternary { .. } => (u64::from(view.priority as u32) << 32) + n - position as u64,
+                    Index::Ternary { .. } => {
+                        (u64::from(view.priority as u32) << 32) + n - position as u64
+                    }
                     _ => 0,
                 };
                 bodies.insert(number, *entry);
@@ -335,7 +387,9 @@ impl Kernel {
         let scratch = self.image.map(MapRole::Scratch).unwrap();
         let scratch = self.maps[scratch.index()].as_ref().unwrap();
         let soil = vec![0xff; scratch.value_bytes()];
-        scratch.update(&0_u32.to_ne_bytes(), &soil, Write::Any).unwrap();
+        scratch
+            .update(&0_u32.to_ne_bytes(), &soil, Write::Any)
+            .unwrap();
     }
 
     fn outcome(&self, verdict: Verdict, frame: Vec<u8>, noted: &[Noted], copy: bool) -> Run {
@@ -381,8 +435,13 @@ impl Kernel {
     pub fn run(&self, port: PortId, frame: &[u8]) -> Run {
         self.set_port(LOOPBACK, port);
         self.soil_scratch();
-        let run = self.ingress.test_run_behind(frame, 0, LOOPBACK).unwrap();
-        self.outcome(run.verdict, run.frame, &self.image.scratch.journals[0], false)
+        let run = self.ingress.test_run_behind(frame, 0, LOOPBACK, 1).unwrap();
+        self.outcome(
+            run.verdict,
+            run.frame,
+            &self.image.scratch.journals[0],
+            false,
+        )
     }
 
     /// Runs the copies' program over metadata and frame, for a copy that leaves by a port.
@@ -393,19 +452,34 @@ impl Kernel {
         let mut key = 0_u32.to_ne_bytes().to_vec();
         key.extend_from_slice(&u32::from(port.0).to_ne_bytes());
         let places = self.maps[fan_out.places.index()].as_ref().unwrap();
-        places.update(&key, &0_u32.to_ne_bytes(), Write::Any).unwrap();
+        places
+            .update(&key, &0_u32.to_ne_bytes(), Write::Any)
+            .unwrap();
         let egress = self.egress.as_ref().unwrap();
         self.soil_scratch();
-        let run = egress.test_run_behind(frame, fan_out.note_bytes, LOOPBACK).unwrap();
+        let run = egress
+            .test_run_behind(frame, fan_out.note_bytes, LOOPBACK, 1)
+            .unwrap();
         let frame = run.frame[fan_out.note_bytes as usize..].to_vec();
         self.outcome(run.verdict, frame, &self.image.scratch.journals[1], true)
     }
 
-    /// Nanoseconds of a run on average.
+    /// Nanoseconds of a run on average, of so many. Few are made one after the other, which begin with the frame
+    /// that the one before has left, so that its time to live lasts.
     pub fn time(&self, port: PortId, frame: &[u8], repeat: u32) -> u128 {
         self.set_port(LOOPBACK, port);
-        let run = self.ingress.test_run(frame, repeat).unwrap();
-        run.duration.as_nanos()
+        average(&self.ingress, frame, 0, repeat)
+    }
+
+    /// The same of a copy of this instance.
+    pub fn time_copy(&self, frame: &[u8], instance: u16, repeat: u32) -> u128 {
+        let fan_out = self.image.fan_out.as_ref().unwrap();
+        for place in 0..2 * IN_A_ROW {
+            let at = fan_out.instances + 4 * place;
+            self.put(at, &u32::from(instance).to_ne_bytes());
+        }
+        let egress = self.egress.as_ref().unwrap();
+        average(egress, frame, fan_out.note_bytes, repeat)
     }
 
     /// The entry of a table's body.

@@ -38,11 +38,29 @@ pub fn set_up(switch: &mut Switch, n_viewers: u16) {
         let mac = [2, 0, 0, 0, port as u8, 100];
         let ip = [10, 0, port as u8, 100];
         let port = port.to_be_bytes();
-        insert(switch, "own_addresses", "set_own_mac", &[&port, &ip], &[&mac]);
-        insert(switch, "port_addresses", "send_from", &[&port], &[&mac, &ip]);
+        insert(
+            switch,
+            "own_addresses",
+            "set_own_mac",
+            &[&port, &ip],
+            &[&mac],
+        );
+        insert(
+            switch,
+            "port_addresses",
+            "send_from",
+            &[&port],
+            &[&mac, &ip],
+        );
     }
     let key: [&[u8]; 2] = [&PRESENTER_IP, &STREAM_PORT.to_be_bytes()];
-    insert(switch, "streams", "set_group", &key, &[&GROUP.to_be_bytes(), &[0]]);
+    insert(
+        switch,
+        "streams",
+        "set_group",
+        &key,
+        &[&GROUP.to_be_bytes(), &[0]],
+    );
     let mut replicas = Vec::new();
     for n in 0..n_viewers {
         let [high, low] = n.to_be_bytes();
@@ -101,7 +119,12 @@ pub fn frame(payload: &[u8]) -> Vec<u8> {
 
 /// An ARP request for the SFU's address, and an ICMP echo request to it.
 pub fn questions() -> [Vec<u8>; 2] {
-    let mut arp = [&[0xff; 6][..], &PRESENTER_MAC, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
+    let mut arp = [
+        &[0xff; 6][..],
+        &PRESENTER_MAC,
+        &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1],
+    ]
+    .concat();
     arp.extend(PRESENTER_MAC);
     arp.extend(PRESENTER_IP);
     arp.extend([0; 6]);
