@@ -87,7 +87,8 @@ impl Table {
             TableOp::Put { key, body, rank } => {
                 let link = match self.layout.index {
                     Index::Ternary { .. } => *rank,
-                    _ => u64::from(self.keys.shorter(key)),
+                    Index::Lpm { .. } => u64::from(self.keys.shorter(key)),
+                    _ => 0,
                 };
                 if let Some(at) = self.layout.body.link {
                     maps.store_u64(self.layout.body.at(*body) + at, link);
