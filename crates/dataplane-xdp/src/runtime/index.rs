@@ -152,27 +152,29 @@ impl Keys {
         key: &EncodedKey,
         body: u32,
     ) -> io::Result<()> {
-        let mut taken = false;
         match (&layout.index, key) {
             (Index::Direct { at, .. }, EncodedKey::Position(position)) => {
-                if self.forget(&position.to_ne_bytes(), body) {
-                    maps.store_u32(at + 4 * position, 0);
+                if !self.forget(&position.to_ne_bytes(), body) {
+                    return Ok(());
                 }
+                maps.store_u32(at + 4 * position, 0);
             }
             (Index::Hash { map, .. }, EncodedKey::Bytes(key)) => {
-                if self.forget(key, body) {
-                    maps.get(*map)?.delete(key)?;
-                    taken = true;
+                if !self.forget(key, body) {
+                    return Ok(());
                 }
+                maps.get(*map)?.delete(key)?;
+                self.taken_out = now;
             }
             (Index::Lpm { map, .. }, EncodedKey::Bytes(key)) => {
-                if self.forget(key, body) {
-                    let longer = self.prefixes.next_longer(key);
-                    link(layout, maps, &longer, self.prefixes.shorter(key));
-                    self.prefixes.remove(key);
-                    maps.get(*map)?.delete(key)?;
-                    taken = true;
+                if !self.forget(key, body) {
+                    return Ok(());
                 }
+                let longer = self.prefixes.next_longer(key);
+                link(layout, maps, &longer, self.prefixes.shorter(key));
+                self.prefixes.remove(key);
+                maps.get(*map)?.delete(key)?;
+                self.taken_out = now;
             }
             (Index::Ternary { map, .. }, EncodedKey::Masked { mask, key }) => {
                 for number in 0..self.masks.len() {
@@ -181,14 +183,11 @@ impl Keys {
                     if self.masks[number].0 == *mask && self.forget(&numbered, body) {
                         maps.get(*map)?.delete(&numbered)?;
                         self.masks[number].1 -= 1;
-                        taken = true;
+                        self.taken_out = now;
                     }
                 }
             }
             _ => {}
-        }
-        if taken {
-            self.taken_out = now;
         }
         Ok(())
     }

@@ -323,9 +323,8 @@ impl Told {
 
     fn remove(&mut self, table: TableId, entry: EntryIndex, key: &[Matcher]) -> Result<(), String> {
         let at = TableRef::Program(table.index());
-        match self.key(at, key)? {
-            Some(key) => self.take_away(at, entry.index(), key),
-            None => {}
+        if let Some(key) = self.key(at, key)? {
+            self.take_away(at, entry.index(), key);
         }
         Ok(())
     }
