@@ -15,7 +15,7 @@ use super::writer::{Freed, Op, TableRef};
 use crate::image::{ACTION_NONE, ACTION_PUNT, EncodedKey, Image, Index, TableLayout};
 
 /// How long a control call waits for a body that packets may still come to.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Body 0 is the default action.
 const DEFAULT_BODY: u32 = 0;

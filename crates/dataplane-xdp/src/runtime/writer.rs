@@ -23,7 +23,7 @@ use crate::image::{EncodedKey, TableLayout};
 const QUIET: Duration = Duration::from_millis(20);
 
 /// Removed entries that are not waited with.
-const GRAVES_MAX: usize = 256;
+const GRAVES_MAX: usize = 16;
 
 /// Which table: a program's, or the one that leads from groups to fan-outs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
