@@ -10,7 +10,6 @@
 mod frames;
 #[path = "../../packet-io/tests/namespace/mod.rs"]
 mod namespace;
-#[allow(dead_code, unused_imports, reason = "shared by several test binaries")]
 mod support;
 
 use std::process::Command;
