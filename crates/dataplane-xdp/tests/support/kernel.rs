@@ -471,6 +471,11 @@ impl Kernel {
         average(&self.ingress, frame, 0, repeat)
     }
 
+    /// The same of a frame that comes by no port.
+    pub fn time_of_strangers(&self, frame: &[u8], repeat: u32) -> u128 {
+        average(&self.ingress, frame, 0, repeat)
+    }
+
     /// The same of a copy of this instance.
     pub fn time_copy(&self, frame: &[u8], instance: u16, repeat: u32) -> u128 {
         let fan_out = self.image.fan_out.as_ref().unwrap();
