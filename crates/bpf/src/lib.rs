@@ -7,20 +7,22 @@
 //! maps, when the last descriptor is closed, however the process ends. Only what is pinned stays
 //! ([`Link::pin`], [`Map::pin`], [`Program::pin`]).
 
-mod cells;
+mod grace;
 mod instruction;
 mod link;
 mod map;
+mod memory;
 mod pin;
 mod processors;
 mod program;
 mod sys;
 mod test_run;
 
-pub use cells::Cells;
+pub use grace::{kernel_clock_ns, wait_for_programs};
 pub use instruction::{Instruction, MapReference};
 pub use link::{AttachMode, Link};
 pub use map::{Batch, Map, MapConfig, MapKind, Write};
+pub use memory::Memory;
 pub use processors::n_possible_processors;
 pub use program::{Program, ProgramConfig, ProgramKind};
 pub use test_run::{TestRun, Verdict};

@@ -383,6 +383,40 @@ impl Map {
         }
     }
 
+    /// The values of an array from an entry on, so many, one behind the other.
+    ///
+    /// # Errors
+    /// The kernel's error; there are not as many.
+    pub fn look_up_range(&self, first: u32, n_entries: u32) -> io::Result<Vec<u8>> {
+        self.check(self.key_bytes == 4)?;
+        let mut keys = vec![0; n_entries as usize * self.key_bytes];
+        let mut values = vec![0; n_entries as usize * self.value_bytes];
+        if n_entries == 0 {
+            return Ok(values);
+        }
+        // It goes on behind this entry.
+        let before = first.wrapping_sub(1).to_ne_bytes();
+        let mut position = [0_u8; 8];
+        let mut attributes = MapLookUpBatch {
+            in_batch: match first {
+                0 => 0,
+                _ => before.as_ptr() as u64,
+            },
+            out_batch: position.as_mut_ptr() as u64,
+            keys: keys.as_mut_ptr() as u64,
+            values: values.as_mut_ptr() as u64,
+            n_entries,
+            map_fd: number(self.fd.as_fd()),
+            ..MapLookUpBatch::default()
+        };
+        // SAFETY: keys and values have room for as many entries as said, a position of an array is four
+        // bytes, and all live through the call.
+        let found = is_there(unsafe { call(&mut attributes) });
+        found?;
+        self.check(attributes.n_entries == n_entries)?;
+        Ok(values)
+    }
+
     /// Puts a map into an array of maps. It waits until no packet sees the map that was there, some
     /// milliseconds.
     ///

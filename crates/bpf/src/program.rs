@@ -38,7 +38,7 @@ impl ProgramKind {
     fn numbers(self) -> (u32, u32) {
         match self {
             ProgramKind::Xdp => (6, 37),
-            ProgramKind::XdpDeviceMap => (6, 39),
+            ProgramKind::XdpDeviceMap => (6, 33),
             ProgramKind::RawTracepoint => (17, 0),
         }
     }

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 
 use bpf::{
-    Batch, Cells, Instruction, Map, MapConfig, MapKind, MapReference, Program, ProgramConfig,
+    Batch, Instruction, Map, MapConfig, MapKind, MapReference, Memory, Program, ProgramConfig,
     ProgramKind, Verdict, Write, n_possible_processors,
 };
 
@@ -110,6 +110,17 @@ fn an_array_has_all_its_entries_and_a_value_for_each_processor() {
     let all = map.look_up_all().unwrap();
     assert_eq!(all.keys.len(), 3000 * 4);
     assert_eq!(all.values, vec![0; 3000 * map.value_bytes()]);
+    for key in 0..3000_u32 {
+        let value = vec![key as u8; map.value_bytes()];
+        map.update(&key.to_ne_bytes(), &value, Write::Any).unwrap();
+    }
+    for (first, n) in [(0, 3), (5, 7), (2999, 1), (7, 0)] {
+        let values = map.look_up_range(first, n).unwrap();
+        let firsts = values.chunks(map.value_bytes()).map(|value| value[0]);
+        let expected = (first..first + n).map(|key| key as u8);
+        assert!(firsts.eq(expected), "{first} {n}");
+    }
+    assert!(map.look_up_range(2999, 2).is_err());
 }
 
 #[test]
@@ -138,14 +149,14 @@ fn a_program_runs_over_bytes_and_reads_what_the_process_stores() {
     let run = dropping.test_run(&[9; 60], 10).unwrap();
     assert_eq!((run.verdict, run.frame), (Verdict::Drop, vec![9; 60]));
     assert_eq!(dropping.n_verified(), 2);
-    let cells = Cells::create("cells", 600).unwrap();
+    let memory = Memory::create("memory", 4804).unwrap();
     let mut instructions =
-        Instruction::load_map(1, MapReference::Value(512 * 8), cells.map().as_fd()).to_vec();
+        Instruction::load_map(1, MapReference::Value(512 * 8), memory.map().as_fd()).to_vec();
     instructions.push(instruction(0x79, 0x10, 0, 0));
     instructions.push(instruction(0x95, 0, 0, 0));
     let reading = load(ProgramKind::Xdp, &instructions).unwrap();
     for (number, verdict) in [(2, Verdict::Pass), (3, Verdict::Transmit)] {
-        cells[512].store(number, Ordering::Release);
+        memory.words()[512].store(number, Ordering::Release);
         assert_eq!(reading.test_run(&[0; 14], 1).unwrap().verdict, verdict);
     }
 }
@@ -157,4 +168,20 @@ fn a_refused_program_is_explained_by_the_verifier() {
     }
     let error = load(ProgramKind::Xdp, &[instruction(0x95, 0, 0, 0)]).unwrap_err();
     assert!(error.to_string().contains("R0 !read_ok"), "{error}");
+}
+
+#[test]
+fn a_program_is_attached_to_a_tracepoint_of_the_kernel() {
+    if !may_use_bpf() {
+        return;
+    }
+    let program = load(ProgramKind::RawTracepoint, &returning(0)).unwrap();
+    bpf::Link::attach_tracepoint(&program, c"xdp_devmap_xmit").unwrap();
+    let error = bpf::Link::attach_tracepoint(&program, c"no_such_tracepoint").unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+}
+
+#[test]
+fn a_grace_period_ends() {
+    bpf::wait_for_programs().unwrap();
 }

@@ -76,6 +76,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "control",
             "dataplane",
             "dataplane-jit",
+            "dataplane-xdp",
             "gnmi-server",
             "p4-compiler",
             "p4runtime-proto",

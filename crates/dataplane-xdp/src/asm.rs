@@ -206,6 +206,8 @@ pub enum Helper {
     MapLookupElem = 1,
     /// Nanoseconds since the machine has started.
     KtimeGetNs = 5,
+    /// A partial sum of words of 16 bits, over a multiple of 4 bytes.
+    CsumDiff = 28,
     /// Moves the frame's beginning.
     XdpAdjustHead = 44,
     /// By a map of devices or sockets.

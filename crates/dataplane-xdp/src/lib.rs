@@ -7,3 +7,4 @@ pub mod asm;
 pub mod compile;
 pub mod image;
 mod listing;
+pub mod runtime;

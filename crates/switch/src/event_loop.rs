@@ -193,6 +193,7 @@ pub(crate) struct EventLoop {
     offload: Option<Box<dyn Offload>>,
     /// What the log was told of it.
     offload_told: Option<OffloadStatus>,
+    explains_offload: bool,
 }
 
 impl EventLoop {
@@ -218,6 +219,7 @@ impl EventLoop {
             packet_ins_unclaimed: 0,
             offload: None,
             offload_told: None,
+            explains_offload: false,
         }
     }
 

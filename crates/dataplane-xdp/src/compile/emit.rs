@@ -45,7 +45,6 @@ pub(super) const XDP_MD_EGRESS_IFINDEX: i16 = 20;
 pub(super) const XDP_ABORTED: i32 = 0;
 pub(super) const XDP_DROP: i32 = 1;
 pub(super) const XDP_PASS: i32 = 2;
-pub(super) const XDP_TX: i32 = 3;
 
 /// The version of the packet, on the stack.
 pub(super) const STACK_VERSION: i16 = -8;

@@ -17,7 +17,7 @@ pub enum EncodeError {
 }
 
 /// An entry's key as an index has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EncodedKey {
     /// There is none: the table has no key.
     None,

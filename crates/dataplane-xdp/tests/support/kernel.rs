@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use bpf::{
-    Cells, Instruction, Map, MapConfig, MapKind, ProgramConfig, ProgramKind, Verdict, Write,
+    Instruction, Map, MapConfig, MapKind, Memory, ProgramConfig, ProgramKind, Verdict, Write,
 };
 use dataplane::engine::{EntryAction, EntryIndex};
 use dataplane::engine::{
@@ -44,7 +44,7 @@ pub struct Run {
 
 pub struct Kernel {
     pub image: Image,
-    heap: Cells,
+    heap: Memory,
     maps: Vec<Option<Map>>,
     ingress: bpf::Program,
     egress: Option<bpf::Program>,
@@ -114,7 +114,7 @@ fn average(program: &bpf::Program, frame: &[u8], note_bytes: u32, repeat: u32) -
     times.iter().sum::<u128>() / rounds
 }
 
-fn load(code: &Code, maps: &[Option<Map>], heap: &Cells) -> Result<bpf::Program, String> {
+fn load(code: &Code, maps: &[Option<Map>], heap: &Memory) -> Result<bpf::Program, String> {
     let linked: Vec<Instruction> = code.link(|map| {
         let map = maps[map.index()].as_ref().unwrap_or_else(|| heap.map());
         map.as_fd()
@@ -152,7 +152,7 @@ impl Kernel {
         let mut maps = Vec::new();
         for spec in &image.maps {
             if spec.role == MapRole::Heap {
-                let cells = Cells::create("heap", spec.value_bytes / 8);
+                let cells = Memory::create("heap", spec.value_bytes);
                 heap = Some(cells.map_err(|error| format!("heap: {error}"))?);
                 maps.push(None);
                 continue;
@@ -190,7 +190,7 @@ impl Kernel {
         let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
         let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
         let clock = -((uptime - 1.0) * 1e9) as i64;
-        heap[image.heap.clock as usize / 8].store(clock.cast_unsigned(), Relaxed);
+        heap.words()[image.heap.clock as usize / 8].store(clock.cast_unsigned(), Relaxed);
         let n_verified = ingress.n_verified() + egress.as_ref().map_or(0, bpf::Program::n_verified);
         Ok(Self {
             image,
@@ -207,14 +207,14 @@ impl Kernel {
     fn put(&self, at: u32, bytes: &[u8]) {
         for (at, byte) in (at as usize..).zip(bytes) {
             let (cell, shift) = (at / 8, 8 * (at % 8));
-            let old = self.heap[cell].load(Relaxed);
+            let old = self.heap.words()[cell].load(Relaxed);
             let new = old & !(0xff << shift) | u64::from(*byte) << shift;
-            self.heap[cell].store(new, Relaxed);
+            self.heap.words()[cell].store(new, Relaxed);
         }
     }
 
     fn put_word(&self, at: u32, word: u64) {
-        self.heap[at as usize / 8].store(word, Relaxed);
+        self.heap.words()[at as usize / 8].store(word, Relaxed);
     }
 
     fn put_body(&mut self, layout: &TableLayout, number: u32, link: u64, slot: &[u8]) {

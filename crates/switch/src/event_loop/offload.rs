@@ -6,6 +6,7 @@ use packet_io::PortStatistics;
 
 use super::EventLoop;
 use crate::parts::Offloaded;
+use crate::say;
 
 /// How long until the offload is asked again whether it is drained, in nanoseconds: about what a change
 /// takes to be seen by all of the kernel's processors.
@@ -19,6 +20,11 @@ impl EventLoop {
             attached.is_offloaded = offloaded.ports.contains(&attached.id);
         }
         self.offload = Some(offloaded.offload);
+    }
+
+    /// Whether it says on standard error what the offload takes of each program, and what it leaves.
+    pub(crate) fn set_explains_offload(&mut self, explains: bool) {
+        self.explains_offload = explains;
     }
 
     pub(super) fn begin_offload(&mut self) {
@@ -45,6 +51,9 @@ impl EventLoop {
         if status == self.offload_told.as_ref() {
             return;
         }
+        if let Some(status) = status.filter(|_| self.explains_offload) {
+            explain(status);
+        }
         match status {
             Some(OffloadStatus::Forwarding(left)) => tracing::info!(
                 event = "offload_forwards",
@@ -65,6 +74,25 @@ impl EventLoop {
             Some(OffloadStatus::Waiting) | None => {}
         }
         self.offload_told = status.cloned();
+    }
+}
+
+/// Says what the offload takes of the program.
+fn explain(status: &OffloadStatus) {
+    match status {
+        OffloadStatus::Forwarding(left) if left.is_empty() => {
+            say("offload: the whole program");
+        }
+        OffloadStatus::Forwarding(left) => {
+            say("offload: the program, but packets that come to these go to the engine:");
+            for construct in left {
+                say(&format!("  {}: {}", construct.place, construct.reason));
+            }
+        }
+        OffloadStatus::Refused(reason) => {
+            say(&format!("offload: nothing of the program: {reason}"))
+        }
+        OffloadStatus::Waiting | OffloadStatus::Failed(_) => {}
     }
 }
 
