@@ -24,9 +24,17 @@ fn tell(name: &str, report: &Report) {
     );
 }
 
+/// What a run costs that only finds out that its port is none of ours.
+fn baseline(repeat: u32) -> u128 {
+    let program = program_at(&root().join("p4/bench/l3.p4")).unwrap();
+    let kernel = support::kernel::Kernel::new(&program).unwrap();
+    kernel.time_of_strangers(&sfu::frame(&[7; 1300]), repeat)
+}
+
 fn main() {
     let repeat = std::env::args().nth(1);
     let repeat: u32 = repeat.map_or(100_000, |repeat| repeat.parse().unwrap());
+    println!("a frame of the host's: {} ns", baseline(repeat));
     let (mut switch, report) = checked_switch(SwitchConfig::default());
     report.lock().unwrap().repeat = repeat;
     (0..4).for_each(|port| switch.add_port(PortId(port)));

@@ -67,8 +67,7 @@ fn run(program: &Program, seed: u64, n_frames: u64) -> Report {
         while switch.poll_digest().is_some() {}
         while switch.poll_packet_in().is_some() {}
     }
-    let report = report.lock().unwrap().clone();
-    report
+    report.lock().unwrap().clone()
 }
 
 fn programs() -> Vec<PathBuf> {

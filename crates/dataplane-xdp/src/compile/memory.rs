@@ -171,8 +171,14 @@ impl Memory {
             heap_map: MapRef(0),
             room: *room,
         };
-        let mut map = |role, name: &str, kind, value_bytes, n_entries_max, flags| {
-            memory.add(MapSpec {
+        memory.add_fixed_maps(layout.bytes);
+        memory
+    }
+
+    /// The maps that every program has. The sizes of heap and counters are known at the end.
+    fn add_fixed_maps(&mut self, scratch_bytes: u32) {
+        let mut map = |role, name: &str, kind, [value_bytes, n_entries_max]: [u32; 2], flags| {
+            self.add(MapSpec {
                 role,
                 name: name.into(),
                 kind,
@@ -182,55 +188,19 @@ impl Memory {
                 flags,
             })
         };
-        // The sizes of heap and counters are known at the end.
-        let heap = map(
-            MapRole::Heap,
-            "heap",
-            MapKind::Array,
-            0,
-            1,
-            MapConfig::MAPPABLE,
-        );
-        let scratch_bytes = layout.bytes;
-        let scratch = map(
-            MapRole::Scratch,
-            "scratch",
-            MapKind::PerCpuArray,
-            scratch_bytes,
-            1,
-            0,
-        );
-        let counters = map(
-            MapRole::Counters,
-            "counters",
-            MapKind::PerCpuArray,
-            16,
-            0,
-            0,
-        );
-        let n_ports = Heap::N_PORTS;
-        let devices = map(
-            MapRole::Devices,
-            "devices",
-            MapKind::DeviceMap,
-            4,
-            n_ports,
-            0,
-        );
-        let sockets = map(
-            MapRole::Sockets,
-            "sockets",
-            MapKind::SocketMap,
-            4,
-            n_ports,
-            0,
-        );
-        memory.heap_map = heap;
-        memory.scratch = scratch;
-        memory.counter_map = counters;
-        memory.devices = devices;
-        memory.sockets = sockets;
-        memory
+        let (one, ports) = ([0, 1], [4, Heap::N_PORTS]);
+        let per_cpu = MapKind::PerCpuArray;
+        let mappable = MapConfig::MAPPABLE;
+        let heap = map(MapRole::Heap, "heap", MapKind::Array, one, mappable);
+        let scratch = map(MapRole::Scratch, "scratch", per_cpu, [scratch_bytes, 1], 0);
+        let counters = map(MapRole::Counters, "counters", per_cpu, [16, 0], 0);
+        let devices = map(MapRole::Devices, "devices", MapKind::DeviceMap, ports, 0);
+        let sockets = map(MapRole::Sockets, "sockets", MapKind::SocketMap, ports, 0);
+        self.heap_map = heap;
+        self.scratch = scratch;
+        self.counter_map = counters;
+        self.devices = devices;
+        self.sockets = sockets;
     }
 
     fn add(&mut self, map: MapSpec) -> MapRef {

@@ -67,7 +67,7 @@ impl Emit<'_> {
             BoolExpr::ValidUnion(UnionExpr::Element { .. }) => {
                 Err("the validity of an element of a stack of unions".into())
             }
-            BoolExpr::FromNumber(operand) => self.from_number(operand, wanted, to, free),
+            BoolExpr::FromNumber(operand) => self.is_not_zero(operand, wanted, to, free),
             BoolExpr::Choose { condition, yes, no } => {
                 let (otherwise, end) = (self.asm.label(), self.asm.label());
                 self.jump_if(condition, false, otherwise, free)?;
@@ -130,7 +130,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn from_number(&mut self, operand: &Expr, wanted: bool, to: Label, free: Reg) -> Native<()> {
+    fn is_not_zero(&mut self, operand: &Expr, wanted: bool, to: Label, free: Reg) -> Native<()> {
         let range = self.bounded(operand)?;
         let end = self.asm.label();
         for word in 0..range.words() {

@@ -280,6 +280,17 @@ impl<'p> Uses<'p> {
                 self.write(to);
             }
             Primitive::Check(condition, _) => self.truth(condition),
+            // That it takes the packet out of its group is no way into one.
+            Primitive::MarkToDrop => {
+                self.writes.insert(self.ir.metadata.egress_spec);
+            }
+            other => self.header_primitive(other),
+        }
+    }
+
+    /// What moves headers as a whole. Of all others nothing is left but a punt, or a line in a trace.
+    fn header_primitive(&mut self, primitive: &Primitive) {
+        match primitive {
             Primitive::AssignHeader { to, from } => {
                 let (to, from) = (self.headers(to), self.headers(from));
                 self.move_whole(&to, &from);
@@ -303,22 +314,7 @@ impl<'p> Uses<'p> {
                 let headers = instances::within(self.ir, *stack);
                 self.move_whole(&headers, &headers);
             }
-            // That it takes the packet out of its group is no way into one.
-            Primitive::MarkToDrop => {
-                self.writes.insert(self.ir.metadata.egress_spec);
-            }
-            // What is left of these is punted, or is seen in traces only.
-            Primitive::NoOp
-            | Primitive::Jump(_)
-            | Primitive::Exit
-            | Primitive::Digest(_)
-            | Primitive::Log { .. }
-            | Primitive::Truncate(_)
-            | Primitive::Clone { .. }
-            | Primitive::ChangePayload { .. }
-            | Primitive::ExecuteMeter { .. }
-            | Primitive::Resubmit(_)
-            | Primitive::Recirculate(_) => {}
+            _ => {}
         }
     }
 

@@ -124,7 +124,7 @@ impl TableLayout {
                     let mut value = exact(matcher);
                     if position == *prefix {
                         // Its first bit is the first one of its bytes.
-                        value = value << (8 * part.bytes - part.bits) as usize;
+                        value <<= (8 * part.bytes - part.bits) as usize;
                         if let Matcher::Lpm { prefix_len, .. } = matcher {
                             length = 8 * (part.at - 4) + prefix_len;
                         }

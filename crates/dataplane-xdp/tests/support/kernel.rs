@@ -1,6 +1,6 @@
 //! A program in the kernel with what is written for it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -53,6 +53,52 @@ pub struct Kernel {
     /// Instructions that the verifier has gone through.
     pub n_verified: u64,
     keys: HashMap<u32, Vec<Vec<u8>>>,
+}
+
+/// What an entry's action, or a default action, comes to.
+fn slot_of(
+    state: &State,
+    table: TableId,
+    layout: &TableLayout,
+    action: Option<&EntryAction>,
+) -> Vec<u8> {
+    let node = &state.program().ir().table_nodes[table.index()];
+    let resolved = match (action, node.profile) {
+        (Some(EntryAction::Call(call)), _) => Some(call.clone()),
+        (Some(action @ EntryAction::Member(_)), Some(profile)) => {
+            state.resolve(profile, action, || 0)
+        }
+        (Some(_), _) => return layout.encode_slot(ACTION_PUNT, &[]),
+        (None, _) => return layout.encode_slot(ACTION_NONE, &[]),
+    };
+    let Some(call) = resolved else {
+        return layout.encode_slot(ACTION_PUNT, &[]);
+    };
+    let number = layout.action_number(call.action);
+    layout.encode_slot(number.unwrap_or(ACTION_PUNT), &call.args)
+}
+
+/// The masks of a table's entries.
+#[derive(Default)]
+struct Masks {
+    masks: Vec<Vec<u8>>,
+    taken: HashSet<(usize, Vec<u8>)>,
+}
+
+impl Masks {
+    /// The key with its mask's number: the first one of this mask under which the key is free.
+    fn number(&mut self, mask: Vec<u8>, mut key: Vec<u8>) -> Vec<u8> {
+        let same = |n: &usize| self.masks[*n] == mask;
+        let free = |n: &usize| !self.taken.contains(&(*n, key.clone()));
+        let place = (0..self.masks.len()).find(|n| same(n) && free(n));
+        let place = place.unwrap_or(self.masks.len());
+        if place == self.masks.len() {
+            self.masks.push(mask);
+        }
+        self.taken.insert((place, key.clone()));
+        key[..4].copy_from_slice(&(place as u32).to_ne_bytes());
+        key
+    }
 }
 
 /// Runs that are made one after the other.
@@ -258,97 +304,78 @@ impl Kernel {
     /// Writes all that is written for the program.
     pub fn sync(&mut self, state: &State) {
         let program = state.program().clone();
-        let node_of = |table: TableId| &program.ir().table_nodes[table.index()];
         for (table, _) in program.tables() {
             let layout = self.image.tables[table.index()].clone();
-            if layout.index == Index::Left {
-                continue;
+            if layout.index != Index::Left {
+                self.sync_table(state, table, &layout);
             }
-            self.clear(&layout.index);
-            let call = |action: Option<&EntryAction>| {
-                let resolved = match (action, node_of(table).profile) {
-                    (Some(EntryAction::Call(call)), _) => Some(call.clone()),
-                    (Some(action @ EntryAction::Member(_)), Some(profile)) => {
-                        state.resolve(profile, action, || 0)
-                    }
-                    (Some(_), _) => return layout.encode_slot(ACTION_PUNT, &[]),
-                    (None, _) => return layout.encode_slot(ACTION_NONE, &[]),
-                };
-                match resolved {
-                    Some(call) => {
-                        let number = layout.action_number(call.action);
-                        layout.encode_slot(number.unwrap_or(ACTION_PUNT), &call.args)
-                    }
-                    None => layout.encode_slot(ACTION_PUNT, &[]),
-                }
-            };
-            let slot = call(state.default_action(table));
-            self.put_body(&layout, 0, 0, &slot);
-            let entries: Vec<_> = state.entries(table).collect();
-            let mut bodies = HashMap::new();
-            let mut masks: Vec<Vec<u8>> = Vec::new();
-            let mut taken: HashMap<(usize, Vec<u8>), ()> = HashMap::new();
-            let n = entries.len() as u64;
-            for (position, (entry, view)) in entries.iter().enumerate() {
-                let number = position as u32 + 1;
-                assert!(number < layout.body.n, "too many entries");
-                let link = match layout.index {
-                    // Of one priority the older wins, which comes first.
-                    Index::Ternary { .. } => {
-                        (u64::from(view.priority as u32) << 32) + n - position as u64
-                    }
-                    _ => 0,
-                };
-                bodies.insert(number, *entry);
-                let slot = call(Some(view.action));
-                self.put_body(&layout, number, link, &slot);
-                match layout.encode_key(view.key) {
-                    Ok(EncodedKey::None) => {}
-                    Ok(EncodedKey::Position(place)) => {
-                        let Index::Direct { at, .. } = layout.index else {
-                            panic!("a position in no array");
-                        };
-                        self.put(at + 4 * place, &number.to_ne_bytes());
-                    }
-                    Ok(EncodedKey::Bytes(key)) => {
-                        let map = self.map_of(&layout.index).unwrap();
-                        self.write_key(map, key, number);
-                    }
-                    Ok(EncodedKey::Masked { mask, mut key }) => {
-                        let same = |n: &usize| masks[*n] == mask;
-                        let free = |n: &usize| !taken.contains_key(&(*n, key.clone()));
-                        let place = (0..masks.len()).find(|n| same(n) && free(n));
-                        let place = place.unwrap_or_else(|| {
-                            masks.push(mask.clone());
-                            masks.len() - 1
-                        });
-                        taken.insert((place, key.clone()), ());
-                        key[..4].copy_from_slice(&(place as u32).to_ne_bytes());
-                        let map = self.map_of(&layout.index).unwrap();
-                        self.write_key(map, key, number);
-                    }
-                    Err(_) => self.punt_all(&layout),
-                }
-            }
-            if let Index::Ternary {
-                n_masks,
-                masks: at,
-                key_bytes,
-                n_masks_max,
-                ..
-            } = layout.index
-            {
-                if masks.len() > n_masks_max as usize {
-                    self.punt_all(&layout);
-                    masks.clear();
-                }
-                for (position, mask) in masks.iter().enumerate() {
-                    self.put(at + position as u32 * key_bytes, mask);
-                }
-                self.put(n_masks, &(masks.len() as u32).to_ne_bytes());
-            }
-            self.bodies.insert(table, bodies);
         }
+    }
+
+    fn sync_table(&mut self, state: &State, table: TableId, layout: &TableLayout) {
+        self.clear(&layout.index);
+        let slot = slot_of(state, table, layout, state.default_action(table));
+        self.put_body(layout, 0, 0, &slot);
+        let entries: Vec<_> = state.entries(table).collect();
+        let mut bodies = HashMap::new();
+        let mut masks = Masks::default();
+        let n = entries.len() as u64;
+        for (position, (entry, view)) in entries.iter().enumerate() {
+            let number = position as u32 + 1;
+            assert!(number < layout.body.n, "too many entries");
+            // Of one priority the older wins, which comes first.
+            let link = match layout.index {
+                Index::Ternary { .. } => {
+                    (u64::from(view.priority as u32) << 32) + n - position as u64
+                }
+                _ => 0,
+            };
+            bodies.insert(number, *entry);
+            let slot = slot_of(state, table, layout, Some(view.action));
+            self.put_body(layout, number, link, &slot);
+            match layout.encode_key(view.key) {
+                Ok(EncodedKey::None) => {}
+                Ok(EncodedKey::Position(place)) => {
+                    let Index::Direct { at, .. } = layout.index else {
+                        panic!("a position in no array");
+                    };
+                    self.put(at + 4 * place, &number.to_ne_bytes());
+                }
+                Ok(EncodedKey::Bytes(key)) => {
+                    let map = self.map_of(&layout.index).unwrap();
+                    self.write_key(map, key, number);
+                }
+                Ok(EncodedKey::Masked { mask, key }) => {
+                    let map = self.map_of(&layout.index).unwrap();
+                    let key = masks.number(mask, key);
+                    self.write_key(map, key, number);
+                }
+                Err(_) => self.punt_all(layout),
+            }
+        }
+        self.write_masks(layout, masks);
+        self.bodies.insert(table, bodies);
+    }
+
+    fn write_masks(&mut self, layout: &TableLayout, mut masks: Masks) {
+        let Index::Ternary {
+            n_masks,
+            masks: at,
+            key_bytes,
+            n_masks_max,
+            ..
+        } = layout.index
+        else {
+            return;
+        };
+        if masks.masks.len() > n_masks_max as usize {
+            self.punt_all(layout);
+            masks.masks.clear();
+        }
+        for (position, mask) in masks.masks.iter().enumerate() {
+            self.put(at + position as u32 * key_bytes, mask);
+        }
+        self.put(n_masks, &(masks.masks.len() as u32).to_ne_bytes());
     }
 
     /// Something of the table cannot be written: all packets that come to it are punted.
@@ -468,6 +495,11 @@ impl Kernel {
     /// that the one before has left, so that its time to live lasts.
     pub fn time(&self, port: PortId, frame: &[u8], repeat: u32) -> u128 {
         self.set_port(LOOPBACK, port);
+        average(&self.ingress, frame, 0, repeat)
+    }
+
+    /// The same of a frame that comes by no port.
+    pub fn time_of_strangers(&self, frame: &[u8], repeat: u32) -> u128 {
         average(&self.ingress, frame, 0, repeat)
     }
 
