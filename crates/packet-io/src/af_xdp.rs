@@ -428,6 +428,10 @@ impl Port for AfXdpPort {
         Some(self.index)
     }
 
+    fn xdp_interface(&self) -> Option<XdpInterface> {
+        Some(self.interface())
+    }
+
     fn abandon(&mut self) -> PortStatistics {
         let (n_frames, n_bytes) = self.queues[0].untaken();
         let mut statistics = self.statistics();

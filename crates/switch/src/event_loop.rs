@@ -194,6 +194,7 @@ pub(crate) struct EventLoop {
     /// What the log was told of it.
     offload_told: Option<OffloadStatus>,
     explains_offload: bool,
+    serves_in_kernel: bool,
 }
 
 impl EventLoop {
@@ -220,6 +221,7 @@ impl EventLoop {
             offload: None,
             offload_told: None,
             explains_offload: false,
+            serves_in_kernel: false,
         }
     }
 
@@ -282,6 +284,7 @@ impl EventLoop {
         // Nobody waits for it if the switch is being stopped.
         let _ = replaced.send(old);
         self.number_wait_places();
+        self.serve_anew();
         Ok(())
     }
 

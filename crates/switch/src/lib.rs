@@ -42,7 +42,6 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use dataplane::{PortId, Switch};
 use dataplane_jit::NativeOptions;
-use dataplane_xdp::runtime::{KernelOffload, KernelPort};
 use packet_io::{LinkMonitor, Port, PortError};
 
 use crate::clock::Clock;
@@ -335,7 +334,6 @@ fn event_loops(
         parts.register_payload_externs(&mut switch)?;
         let mut event_loop = EventLoop::new(switch, clock, mailbox);
         event_loop.set_wait(options.wait);
-        let served = kernel_ports(options, &ports);
         for port in ports {
             event_loop.add_port(port.id, &port.name, port.port);
             if let Some(link) = port.link {
@@ -345,34 +343,13 @@ fn event_loops(
         event_loop.set_explains_offload(options.explain_engine);
         if let Some(offload) = &parts.offload {
             event_loop.set_offload(offload(worker));
-        } else if !served.is_empty() {
-            event_loop.set_offload(in_kernel(served, clock));
+        } else if options.engine == EngineOption::Kernel {
+            event_loop.serve_in_kernel();
         }
         loops.push(event_loop);
     }
     let signatures = loops[0].switch_mut().payload_signatures();
     Ok((handle.with_payload_signatures(signatures), loops))
-}
-
-/// Ports that the program serves in the kernel.
-fn kernel_ports(options: &Options, ports: &[OpenPort]) -> Vec<KernelPort> {
-    if options.engine != EngineOption::Kernel {
-        return Vec::new();
-    }
-    let served = ports.iter().filter_map(|port| {
-        Some(KernelPort {
-            id: port.id,
-            interface: port.xdp.clone()?,
-        })
-    });
-    served.collect()
-}
-
-fn in_kernel(served: Vec<KernelPort>, clock: Clock) -> Offloaded {
-    Offloaded {
-        ports: served.iter().map(|port| port.id).collect(),
-        offload: Box::new(KernelOffload::new(served, Box::new(move || clock.now()))),
-    }
 }
 
 /// Says which engine runs the program, and what it leaves to the interpreter.

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use dataplane::{Nanos, PortId, Severity};
 use packet_io::{
     AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, PcapPort, Port, PortError, Turns,
-    UdpPort, WayOut, XdpInterface,
+    UdpPort, WayOut,
 };
 
 use crate::bmv2::{self, Bmv2, Log, Observers};
@@ -25,8 +25,6 @@ pub(crate) struct OpenPort {
     /// Receive queues of its interface that it serves, with the ports of all workers; none where the
     /// kernel deals out what comes by any.
     pub(crate) served_queues: Option<usize>,
-    /// Where another XDP program than the port's own may run.
-    pub(crate) xdp: Option<XdpInterface>,
 }
 
 impl OpenPort {
@@ -85,10 +83,8 @@ impl Opening {
                 }
                 let shared = AfXdpPort::open_shared(interface, &config, *n_workers)?;
                 let mode = AfXdpPort::mode_of(&shared);
-                let interface = shared.first().map(AfXdpPort::interface);
                 let mut ports = self.all(shared);
                 for port in &mut ports {
-                    port.xdp.clone_from(&interface);
                     port.described = format!("{option} ({mode})");
                     port.served_queues = Some(mode.n_queues);
                 }
@@ -232,7 +228,6 @@ pub(crate) fn given(id: PortId, port: Box<dyn Port>) -> OpenPort {
         port,
         link: None,
         served_queues: None,
-        xdp: None,
     }
 }
 
@@ -254,6 +249,5 @@ fn open_port(option: &PortOption, port: Box<dyn Port>) -> OpenPort {
         port,
         link: None,
         served_queues: None,
-        xdp: None,
     }
 }

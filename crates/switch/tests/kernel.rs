@@ -143,6 +143,31 @@ fn a_killed_switch_leaves_no_program_behind() {
 }
 
 #[test]
+fn a_port_that_comes_back_is_served_again() {
+    in_root_namespace("a_port_that_comes_back_is_served_again", || {
+        cables();
+        let mut a = outside("a0");
+        let switch = start(&[]);
+        switch.wait_for_line(&["offload: the whole program"]);
+        ip("link del b0");
+        switch.wait_for_line(&["\"b1\" was removed"]);
+        veth_pair("b0", "b1");
+        gro("b0", "on");
+        switch.wait_for_line(&["\"b1\" is there again"]);
+        let mut b = outside("b0");
+        // It is served from a moment on; until then the engine forwards.
+        for number in 0..100 {
+            send(&mut a, [numbered(number, 100)]);
+            assert_eq!(receive(&mut b, 1), [numbered(number, 100)]);
+        }
+        switch.signal("-TERM");
+        let (status, printed, said) = switch.end();
+        assert_eq!(status, Some(0), "{said}");
+        assert_eq!(totals(&printed)["packets"]["transmitted"], 100);
+    });
+}
+
+#[test]
 fn where_the_other_end_would_lose_all_the_engine_forwards_and_the_log_says_why() {
     in_root_namespace(
         "where_the_other_end_would_lose_all_the_engine_forwards_and_the_log_says_why",

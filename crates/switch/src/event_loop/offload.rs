@@ -2,6 +2,7 @@
 //! closed. It has no descriptor; what it needs of the loop is asked for in time.
 
 use dataplane::{Nanos, OffloadStatus, PortCounters};
+use dataplane_xdp::runtime::{KernelOffload, KernelPort};
 use packet_io::PortStatistics;
 
 use super::EventLoop;
@@ -20,6 +21,34 @@ impl EventLoop {
             attached.is_offloaded = offloaded.ports.contains(&attached.id);
         }
         self.offload = Some(offloaded.offload);
+    }
+
+    /// To be called when all ports are there: the program is to forward in the kernel, on the ports that can have
+    /// it there. One that is replaced is served anew.
+    pub(crate) fn serve_in_kernel(&mut self) {
+        self.serves_in_kernel = true;
+        let served = self.ports.iter().filter_map(|attached| {
+            Some(KernelPort {
+                id: attached.id,
+                interface: attached.port.xdp_interface()?,
+            })
+        });
+        let served: Vec<KernelPort> = served.collect();
+        let clock = self.clock;
+        self.set_offload(Offloaded {
+            ports: served.iter().map(|port| port.id).collect(),
+            offload: Box::new(KernelOffload::new(served, Box::new(move || clock.now()))),
+        });
+    }
+
+    /// A port is another one now.
+    pub(super) fn serve_anew(&mut self) {
+        if self.serves_in_kernel {
+            self.serve_in_kernel();
+            if self.is_forwarding {
+                self.begin_offload();
+            }
+        }
     }
 
     /// Whether it says on standard error what the offload takes of each program, and what it leaves.
