@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use frames::{local_sender, numbered, receive, send};
 use namespace::{in_root_namespace, ip, veth_pair};
-use packet_io::{AfPacketConfig, AfPacketPort, Port};
+use packet_io::{AfPacketConfig, AfPacketPort};
 use serde_json::Value;
 use support::{PATIENCE, Running, error, program};
 
