@@ -16,6 +16,7 @@ pub(super) struct Needs<'p> {
     pub egress: Uses<'p>,
     pub deparser: Uses<'p>,
     reads: BTreeSet<FieldId>,
+    unguarded: BTreeSet<FieldId>,
     writes: BTreeSet<FieldId>,
     /// Headers are written as a whole on some way: all fields in the frame are kept.
     pub is_rewritten: bool,
@@ -79,6 +80,7 @@ impl<'p> Needs<'p> {
             egress,
             deparser,
             reads,
+            unguarded: all.unguarded,
             writes: all.writes,
             is_rewritten: turned || !is_regular,
             emitted: ir.deparser.order.iter().copied().collect(),
@@ -100,6 +102,12 @@ impl<'p> Needs<'p> {
             || self.turns_in_egress()
     }
 
+    /// The field that chooses the queue, if ingress may write it.
+    pub(super) fn priority(&self) -> Option<FieldId> {
+        let priority = self.ir.metadata.priority;
+        priority.filter(|priority| self.touched.contains(priority))
+    }
+
     /// Whether a copy needs to be told a field of the metadata: egress reads it, and it may not be zero.
     pub(super) fn travels(&self, field: FieldId) -> bool {
         let header = self.ir.fields[field.index()].header;
@@ -108,10 +116,20 @@ impl<'p> Needs<'p> {
             told.any(|(_, other)| *other == field)
         };
         let before = [Moment::Arrival, Moment::Parser, Moment::Parsed];
+        let tells_queue =
+            Some(field) == self.priority() && self.told(Moment::Egress, Meaning::Queue).is_some();
         self.ir.headers[header.index()].metadata
-            && self.is_read_in_egress(field)
+            && (self.is_read_in_egress(field) || tells_queue)
             && !told_at(Moment::Egress)
             && (self.touched.contains(&field) || before.into_iter().any(told_at))
+    }
+
+    /// Whether a packet begins with zero in a field: something may read it before it is written. Of a header
+    /// that is not valid, only an expression reads.
+    pub(super) fn is_cleared(&self, field: FieldId) -> bool {
+        let header = self.ir.fields[field.index()].header;
+        let is_metadata = self.ir.headers[header.index()].metadata;
+        self.is_needed(field) && (is_metadata || self.unguarded.contains(&field))
     }
 
     /// Whether a copy begins with zero in a field: something may read it before it is written.
@@ -122,7 +140,7 @@ impl<'p> Needs<'p> {
                 let is_verdict = field == self.ir.metadata.egress_spec;
                 is_verdict || self.is_read_in_egress(field) && !self.travels(field)
             }
-            false => self.is_needed_in_egress(field),
+            false => self.is_needed_in_egress(field) && self.unguarded.contains(&field),
         }
     }
 

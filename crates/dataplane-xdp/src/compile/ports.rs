@@ -156,7 +156,7 @@ impl Emit<'_> {
         for position in 0..self.ir.fields.len() as u32 {
             let field = FieldId(position);
             let is_cleared = match self.kind {
-                Kind::Ports => self.needs.is_needed(field),
+                Kind::Ports => self.needs.is_cleared(field),
                 Kind::Copies => self.needs.is_cleared_in_egress(field),
             };
             for word in 0..self.words(field) {
@@ -192,7 +192,7 @@ impl Emit<'_> {
     fn ingress_verdict(&mut self, paths: &Paths, note: Option<&Note>) -> Native<()> {
         let metadata = &self.ir.metadata;
         let (punt, unicast) = (self.ends.punt, self.asm.label());
-        if let Some(priority) = metadata.priority.filter(|it| self.needs.is_written(*it)) {
+        if let Some(priority) = self.needs.priority() {
             // Queues that there are not: the engine says what becomes of it.
             self.field_word(priority, 0, R1);
             self.asm
@@ -242,13 +242,20 @@ impl Emit<'_> {
             Meaning::EnqDepth,
             Meaning::DeqTimedelta,
             Meaning::DeqDepth,
-            Meaning::Queue,
         ];
         let zeros = zeros.map(told);
         let (port, length) = (told(Meaning::EgressPort), told(Meaning::PacketLength));
         let spec = told(Meaning::EgressSpec);
         for field in zeros {
             self.set_field(field, 0);
+        }
+        let queue = told(Meaning::Queue);
+        match (queue, self.needs.priority()) {
+            (Some(queue), Some(priority)) => {
+                self.field_word(priority, 0, R1);
+                self.store_field(queue, R1, None);
+            }
+            _ => self.set_field(queue, 0),
         }
         self.set_field(spec, self.ir.architecture.drop_port + 1);
         for (field, word) in [(port, Word::OutPort), (length, Word::PacketLength)] {

@@ -19,6 +19,8 @@ pub(super) struct Uses<'p> {
     ir: &'p Ir,
     /// Fields that something reads.
     pub reads: BTreeSet<FieldId>,
+    /// Those that are read whether their headers are valid or not.
+    pub unguarded: BTreeSet<FieldId>,
     /// Fields that something writes, moving whole headers included.
     pub writes: BTreeSet<FieldId>,
     /// Headers that become valid or invalid outside of extraction.
@@ -30,6 +32,7 @@ impl<'p> Uses<'p> {
         Self {
             ir,
             reads: BTreeSet::new(),
+            unguarded: BTreeSet::new(),
             writes: BTreeSet::new(),
             turned: BTreeSet::new(),
         }
@@ -65,8 +68,13 @@ impl<'p> Uses<'p> {
                 Node::Table(table) => {
                     let node = &ir.table_nodes[table.index()];
                     for part in &node.key {
-                        uses.number(&part.value);
                         // A field of an invalid header counts as zero.
+                        match &part.value {
+                            Expr::Field(field) => {
+                                uses.reads.insert(*field);
+                            }
+                            value => uses.number(value),
+                        }
                     }
                     if let Some(meter) = &node.meter {
                         uses.writes.insert(meter.result);
@@ -95,6 +103,7 @@ impl<'p> Uses<'p> {
     /// Both.
     pub(super) fn and(mut self, other: &Self) -> Self {
         self.reads.extend(&other.reads);
+        self.unguarded.extend(&other.unguarded);
         self.writes.extend(&other.writes);
         self.turned.extend(&other.turned);
         self
@@ -120,6 +129,11 @@ impl<'p> Uses<'p> {
     fn read_all(&mut self, header: HeaderId) {
         let fields = self.ir.headers[header.index()].field_ids();
         self.reads.extend(fields);
+    }
+
+    fn read(&mut self, field: FieldId) {
+        self.reads.insert(field);
+        self.unguarded.insert(field);
     }
 
     fn headers(&mut self, header: &HeaderExpr) -> Vec<HeaderId> {
@@ -148,12 +162,10 @@ impl<'p> Uses<'p> {
             | Expr::ValidBit(_)
             | Expr::LastStackIndex(_)
             | Expr::StackSize(_) => {}
-            Expr::Field(field) => {
-                self.reads.insert(*field);
-            }
+            Expr::Field(field) => self.read(*field),
             Expr::Access { header, offset } => {
                 for header in self.headers(header) {
-                    self.reads.insert(self.field_at(header, *offset));
+                    self.read(self.field_at(header, *offset));
                 }
             }
             Expr::Register { index, .. } => self.number(index),

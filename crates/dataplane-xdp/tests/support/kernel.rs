@@ -83,6 +83,8 @@ fn slot_of(
 struct Masks {
     masks: Vec<Vec<u8>>,
     taken: HashSet<(usize, Vec<u8>)>,
+    /// Some entry has no mask, so packets are to be punted.
+    is_left: bool,
 }
 
 impl Masks {
@@ -350,7 +352,7 @@ impl Kernel {
                     let key = masks.number(mask, key);
                     self.write_key(map, key, number);
                 }
-                Err(_) => self.punt_all(layout),
+                Err(_) => masks.is_left = true,
             }
         }
         self.write_masks(layout, masks);
@@ -368,7 +370,7 @@ impl Kernel {
         else {
             return;
         };
-        if masks.masks.len() > n_masks_max as usize {
+        if masks.is_left || masks.masks.len() > n_masks_max as usize {
             self.punt_all(layout);
             masks.masks.clear();
         }

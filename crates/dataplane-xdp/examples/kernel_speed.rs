@@ -1,4 +1,4 @@
-//! Nanoseconds that a packet takes in the kernel, by `BPF_PROG_TEST_RUN`: `speed [REPEAT]`, as root.
+//! Nanoseconds that a packet takes in the kernel, by `BPF_PROG_TEST_RUN`: `kernel_speed [REPEAT]`, as root.
 //!
 //! Of the pipelines of `p4/bench` each frame of their STF test is run, of `p4/sfu.p4` a presenter's packet
 //! and its copies.
