@@ -14,7 +14,7 @@
 //!
 //! The first queue's socket sends.
 
-mod bpf;
+mod attached;
 mod program;
 mod queue;
 mod ring;
@@ -23,23 +23,25 @@ mod shared;
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::af_packet::socket as packet_socket;
-use crate::interface::lock::InterfaceLock;
+use bpf::AttachMode;
+
 use crate::interface::{self, Interface};
 use crate::limits::{
-    MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US,
-    XDP_DESTINATIONS, XDP_RX_CHUNKS, XDP_TX_BATCH_FRAMES,
+    MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US, XDP_RX_CHUNKS,
+    XDP_TX_BATCH_FRAMES,
 };
 use crate::offload::{self, VLAN_TAG_BYTES};
 use crate::pace::TxPace;
 use crate::wait::PollSet;
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
-use bpf::AttachMode;
+use attached::Attached;
+pub use attached::XdpInterface;
+pub(crate) use attached::try_load;
 use queue::{Piece, Queue, QueueConfig};
 
 /// The frames that the XDP program takes from the kernel.
@@ -91,17 +93,6 @@ impl fmt::Display for AfXdpMode {
         let plural = if self.n_queues == 1 { "" } else { "s" };
         write!(f, "XDP {mode}, {copy}, {} queue{plural}", self.n_queues)
     }
-}
-
-/// The interface with its program, shared by the ports on its queues.
-struct Attached {
-    // Detached first: fields drop in order.
-    _link: OwnedFd,
-    sockets: OwnedFd,
-    mode: AttachMode,
-    /// Held for the membership that makes the interface promiscuous.
-    _promiscuous: OwnedFd,
-    _lock: InterfaceLock,
 }
 
 /// A port on queues of a Linux network interface.
@@ -195,7 +186,7 @@ impl AfXdpPort {
         let interface = Interface::find(name)?;
         interface.check_usable()?;
         let n_queues = interface.n_rx_queues();
-        let attached = Arc::new(attach(&interface, config, n_queues)?);
+        let attached = Arc::new(Attached::new(&interface, config, n_queues)?);
         let n_rx_chunks = config.rx_ring_slots.next_power_of_two();
         (0..n_queues)
             .map(|queue| {
@@ -208,9 +199,8 @@ impl AfXdpPort {
                 };
                 let socket = Queue::open(&config)
                     .map_err(|error| socket_error(name, "open an AF_XDP socket", error))?;
-                bpf::set_socket(attached.sockets.as_fd(), queue, socket.as_fd()).map_err(
-                    |error| socket_error(name, "give the XDP program its socket", error),
-                )?;
+                let set = attached.set_socket(queue, socket.as_fd());
+                set.map_err(|error| socket_error(name, "give the XDP program its socket", error))?;
                 Ok(AfXdpPort::new(&interface, &attached, socket))
             })
             .collect()
@@ -242,6 +232,11 @@ impl AfXdpPort {
             is_zero_copy: self.queues.iter().all(Queue::is_zero_copy),
             n_queues: self.queues.len(),
         }
+    }
+
+    /// Its interface, for who has a program of his own run there.
+    pub fn interface(&self) -> XdpInterface {
+        self.attached.interface()
     }
 
     /// How ports that share an interface came to be open, as one.
@@ -433,6 +428,10 @@ impl Port for AfXdpPort {
         Some(self.index)
     }
 
+    fn xdp_interface(&self) -> Option<XdpInterface> {
+        Some(self.interface())
+    }
+
     fn abandon(&mut self) -> PortStatistics {
         let (n_frames, n_bytes) = self.queues[0].untaken();
         let mut statistics = self.statistics();
@@ -502,69 +501,6 @@ impl Taker<'_> {
     }
 }
 
-/// Reserves the interface and attaches the program: in the driver where that takes it, with frames
-/// in several pieces where it does not take it otherwise (an MTU above a page), else generic.
-fn attach(
-    interface: &Interface,
-    config: &AfXdpConfig,
-    n_queues: u32,
-) -> Result<Attached, PortError> {
-    let name = interface.name.as_str();
-    let fail = |operation| move |error| socket_error(name, operation, error);
-    if config.destinations.len() > XDP_DESTINATIONS {
-        return Err(PortError::XdpDestinations {
-            interface: name.to_owned(),
-            found: config.destinations.len(),
-        });
-    }
-    let lock = interface.reserve()?;
-    let promiscuous = packet_socket::open().map_err(fail("open a packet socket"))?;
-    let sockets = bpf::create_socket_map(n_queues).map_err(fail("make the XDP program's map"))?;
-    let mut attempts = [
-        (AttachMode::Native, false),
-        (AttachMode::Native, true),
-        (AttachMode::Generic, true),
-        (AttachMode::Generic, false),
-    ]
-    .into_iter();
-    let (link, mode) = loop {
-        let Some((mode, has_fragments)) = attempts.next() else {
-            return Err(fail("attach the XDP program")(
-                io::ErrorKind::Unsupported.into(),
-            ));
-        };
-        let program = load(sockets.as_fd(), config, has_fragments);
-        let program = program.map_err(fail("load the XDP program"))?;
-        let index = interface.index.cast_unsigned();
-        let link = queue::retry_while_busy(|| bpf::attach(program.as_fd(), index, mode));
-        match link {
-            Ok(link) => break (link, mode),
-            Err(error) if is_occupied(&error) => {
-                let interface = name.to_owned();
-                return Err(PortError::XdpInUse { interface });
-            }
-            // The last attempt's error is the one to tell: generic XDP has no driver to blame.
-            Err(error) if attempts.len() == 0 => return Err(fail("attach the XDP program")(error)),
-            Err(_) => {}
-        }
-    };
-    packet_socket::set_promiscuous(promiscuous.as_fd(), interface.index)
-        .map_err(fail("make the interface promiscuous"))?;
-    Ok(Attached {
-        _link: link,
-        sockets,
-        mode,
-        _promiscuous: promiscuous,
-        _lock: lock,
-    })
-}
-
-fn load(sockets: BorrowedFd<'_>, config: &AfXdpConfig, has_fragments: bool) -> io::Result<OwnedFd> {
-    use std::os::fd::AsRawFd;
-    let instructions = program::assemble(&config.destinations, sockets.as_raw_fd());
-    bpf::load_program(&instructions, c"reprise_xdp", has_fragments)
-}
-
 fn is_occupied(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
 }
@@ -580,13 +516,4 @@ fn socket_error(interface: &str, operation: &'static str, source: io::Error) -> 
         Some(libc::ENOBUFS) => PortError::XdpMemory { interface },
         _ => PortError::on_interface(&interface, operation, source),
     }
-}
-
-/// Whether this process may load the program, without attaching it anywhere.
-///
-/// # Errors
-/// The kernel's reason why not.
-pub(crate) fn try_load() -> io::Result<()> {
-    let sockets = bpf::create_socket_map(1)?;
-    load(sockets.as_fd(), &AfXdpConfig::default(), true).map(drop)
 }

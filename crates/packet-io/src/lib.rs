@@ -13,8 +13,8 @@
 //!
 //! `unsafe` is in files of one mechanism each: socket calls (`socket.rs`, `af_packet/socket.rs`,
 //! `udp/socket.rs`), requests about an interface (`interface.rs`, `netlink.rs`), memory shared with the kernel
-//! (`af_packet/ring.rs`, `af_xdp/ring.rs`, `af_xdp/queue.rs`), bpf(2) (`af_xdp/bpf.rs`), waiting
-//! (`wait.rs`).
+//! (`af_packet/ring.rs`, `af_xdp/ring.rs`, `af_xdp/queue.rs`, `af_xdp/shared.rs`), waiting (`wait.rs`). bpf(2) is
+//! the crate `bpf`'s.
 
 mod af_packet;
 mod af_xdp;
@@ -38,7 +38,7 @@ mod udp;
 mod wait;
 
 pub use af_packet::{AfPacketConfig, AfPacketPort, WayOut};
-pub use af_xdp::{AfXdpConfig, AfXdpMode, AfXdpPort, Destination};
+pub use af_xdp::{AfXdpConfig, AfXdpMode, AfXdpPort, Destination, XdpInterface};
 pub use error::PortError;
 pub use frame::Frame;
 pub use interface::receive_queues;

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use frame::Frame;
 
-use crate::PortError;
+use crate::{PortError, XdpInterface};
 
 /// Nanoseconds of a monotonic clock that the caller keeps.
 pub type Nanos = u64;
@@ -76,6 +76,11 @@ pub trait Port: Send {
 
     /// The number of the interface beneath, which it stays bound to; none where there is none.
     fn interface_index(&self) -> Option<i32> {
+        None
+    }
+
+    /// Where another XDP program than the port's own may run; none where frames must come to the port.
+    fn xdp_interface(&self) -> Option<XdpInterface> {
         None
     }
 

@@ -36,6 +36,8 @@ pub struct XdpFeatures {
     pub has_zero_copy: bool,
     /// Frames in several pieces: an MTU above a page.
     pub has_fragments: bool,
+    /// Frames that a program redirects to it leave; on veth as long as the peer has an XDP program or GRO.
+    pub takes_redirected: bool,
 }
 
 /// An offload that matters to a port, and whether it is on.
@@ -88,6 +90,8 @@ pub fn interface_names() -> io::Result<Vec<String>> {
 
 // `linux/netdev.h`: `enum netdev_xdp_act`.
 const XDP_BASIC_AND_REDIRECT: u64 = 0b11;
+/// Frames that a program redirects to it leave.
+pub(crate) const XDP_TRANSMIT: u64 = 1 << 2;
 const XDP_ZERO_COPY: u64 = 1 << 3;
 const XDP_RX_FRAGMENTS: u64 = 1 << 5;
 
@@ -131,6 +135,7 @@ pub fn interface(name: &str) -> Result<InterfaceReport, PortError> {
             is_native: bits & XDP_BASIC_AND_REDIRECT == XDP_BASIC_AND_REDIRECT,
             has_zero_copy: bits & XDP_ZERO_COPY != 0,
             has_fragments: bits & XDP_RX_FRAGMENTS != 0,
+            takes_redirected: bits & XDP_TRANSMIT != 0,
         }),
         offloads: offloads(&interface),
         has_address: has_address(&interface),

@@ -10,6 +10,8 @@ pub(crate) enum EngineOption {
     Interpreter,
     /// Machine code, compiled when a program is set. With --trace the interpreter executes the program.
     Native,
+    /// The program in the kernel's receive path, on ports through XDP; what it leaves, the native engine does.
+    Kernel,
 }
 
 impl EngineOption {
@@ -18,6 +20,7 @@ impl EngineOption {
         match self {
             EngineOption::Interpreter => "interpreter",
             EngineOption::Native => "native",
+            EngineOption::Kernel => "kernel",
         }
     }
 
@@ -25,7 +28,7 @@ impl EngineOption {
     pub(crate) fn factory(self, options: NativeOptions) -> Box<dyn EngineFactory> {
         match self {
             EngineOption::Interpreter => Box::new(InterpreterFactory),
-            EngineOption::Native => Box::new(NativeFactory { options }),
+            EngineOption::Native | EngineOption::Kernel => Box::new(NativeFactory { options }),
         }
     }
 }

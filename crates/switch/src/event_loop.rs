@@ -193,6 +193,8 @@ pub(crate) struct EventLoop {
     offload: Option<Box<dyn Offload>>,
     /// What the log was told of it.
     offload_told: Option<OffloadStatus>,
+    explains_offload: bool,
+    serves_in_kernel: bool,
 }
 
 impl EventLoop {
@@ -218,6 +220,8 @@ impl EventLoop {
             packet_ins_unclaimed: 0,
             offload: None,
             offload_told: None,
+            explains_offload: false,
+            serves_in_kernel: false,
         }
     }
 
@@ -280,6 +284,7 @@ impl EventLoop {
         // Nobody waits for it if the switch is being stopped.
         let _ = replaced.send(old);
         self.number_wait_places();
+        self.serve_anew();
         Ok(())
     }
 

@@ -46,6 +46,7 @@ use dataplane_jit::NativeOptions;
 use packet_io::{LinkMonitor, Port, PortError};
 
 use crate::clock::Clock;
+use crate::engine::EngineOption;
 use crate::error::SwitchError;
 use crate::event_loop::{AfterReplay, EventLoop, LoopError};
 use crate::handle::LoopHandle;
@@ -352,8 +353,11 @@ fn event_loops(
                 event_loop.set_link(link);
             }
         }
+        event_loop.set_explains_offload(options.explain_engine);
         if let Some(offload) = &parts.offload {
             event_loop.set_offload(offload(worker));
+        } else if options.engine == EngineOption::Kernel {
+            event_loop.serve_in_kernel();
         }
         loops.push(event_loop);
     }

@@ -176,7 +176,8 @@ pub(crate) struct Options {
     pub(crate) optimise: Option<NativeOptions>,
 
     /// Print on standard error which parts of the program the native engine does not compile but leaves
-    /// to the interpreter, and the reason for each
+    /// to the interpreter, and the reason for each; with --engine kernel also what the kernel leaves to the
+    /// native engine
     #[arg(long)]
     pub(crate) explain_engine: bool,
 
@@ -447,11 +448,31 @@ impl Options {
         if self.optimise.is_some() && self.engine == EngineOption::Interpreter {
             return fail("--optimise: expected --engine native, found interpreter: it has nothing to optimise".to_owned());
         }
+        self.check_kernel_engine()?;
         self.check_grpc_access()?;
         self.check_generators()?;
         self.check_workers()?;
         self.check_addresses()?;
         self.check_outputs()
+    }
+
+    /// It runs on the interfaces of ports through XDP.
+    fn check_kernel_engine(&self) -> Result<(), UsageError> {
+        if self.engine != EngineOption::Kernel {
+            return Ok(());
+        }
+        let is_xdp = |port: &PortOption| matches!(port.source, PortSource::Xdp { .. });
+        let problem = if !self.ports.iter().any(is_xdp) {
+            "expected a port through XDP (-i 1@afxdp:veth1), found none".to_owned()
+        } else if self.workers > 1 {
+            format!(
+                "expected one worker, found {}: in the kernel frames are forwarded on the processors that they come to",
+                self.workers
+            )
+        } else {
+            return Ok(());
+        };
+        Err(UsageError(format!("--engine kernel: {problem}")))
     }
 
     /// Beyond this machine nobody is to rule the switch by accident.

@@ -201,6 +201,7 @@ mod tests {
                 is_native: true,
                 has_zero_copy: true,
                 has_fragments: true,
+                takes_redirected: true,
             }),
             offloads: Vec::new(),
             has_address: false,
@@ -261,6 +262,7 @@ mod tests {
                 is_native: false,
                 has_zero_copy: false,
                 has_fragments: false,
+                takes_redirected: false,
             }),
             offloads: vec![Offload {
                 name: "rxvlan",

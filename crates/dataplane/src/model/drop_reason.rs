@@ -74,6 +74,8 @@ drop_reasons! {
     AssumptionFailed => "assumption_failed",
     /// The offload was stopped while the packet was inside of it.
     OffloadStopped => "offload_stopped",
+    /// The output port's device did not take the packet from the offload: its queue was full, or it was down.
+    DeviceRefused => "device_refused",
     /// The extern that was to change the packet's payload could not, for example for want of a key.
     PayloadExternFailed => "payload_extern_failed",
 }

@@ -11,9 +11,11 @@
 //! 2. The switch's frames go to the socket of their receive queue; if there is none, to the kernel.
 
 use std::net::IpAddr;
+use std::os::fd::AsFd;
+
+use bpf::{Instruction, Map, MapReference};
 
 use super::Destination;
-use super::bpf::Instruction;
 
 // Registers: R0 is a call's result, R1 to R5 its arguments, R6 to R9 survive it.
 const R0: u8 = 0;
@@ -38,8 +40,6 @@ const BPF_REDIRECT_MAP: i32 = 51;
 const LOAD_U32: u8 = 0x61;
 const LOAD_U16: u8 = 0x69;
 const LOAD_U8: u8 = 0x71;
-const LOAD_IMMEDIATE_64: u8 = 0x18;
-const PSEUDO_MAP_FD: u8 = 1;
 const MOVE: u8 = 0xbf;
 const MOVE_IMMEDIATE: u8 = 0xb7;
 const ADD: u8 = 0x0f;
@@ -73,24 +73,35 @@ enum Label {
     Redirect,
 }
 
-/// The program for these destinations; none are all. `map_fd` is the number of the sockets' map.
-pub(super) fn assemble(destinations: &[Destination], map_fd: i32) -> Vec<Instruction> {
+/// The port's own program for these destinations; none are all.
+pub(super) fn assemble(destinations: &[Destination], sockets: &Map) -> Vec<Instruction> {
+    let mut program = filter(destinations);
     let mut code = Assembler::default();
-    code.move_register(CONTEXT, R1);
+    code.load(LOAD_U32, R2, R1, XDP_MD_RX_QUEUE_INDEX);
+    code.add_all(&Instruction::load_map(
+        R1,
+        MapReference::Map,
+        sockets.as_fd(),
+    ));
+    // The action if the map has no socket for the queue.
+    code.add(MOVE_IMMEDIATE, R3, 0, 0, XDP_PASS);
+    code.add(CALL, 0, 0, 0, BPF_REDIRECT_MAP);
+    code.add(EXIT, 0, 0, 0, 0);
+    program.extend(code.link());
+    program
+}
+
+/// Returns [`XDP_PASS`] for a frame to none of the destinations, and falls through for others, R1 as it was.
+pub(super) fn filter(destinations: &[Destination]) -> Vec<Instruction> {
+    let mut code = Assembler::default();
     if !destinations.is_empty() {
+        code.move_register(CONTEXT, R1);
         code.find_destination(destinations);
         code.mark(Label::Pass);
         code.add(MOVE_IMMEDIATE, R0, 0, 0, XDP_PASS);
         code.add(EXIT, 0, 0, 0, 0);
     }
     code.mark(Label::Redirect);
-    code.load(LOAD_U32, R2, CONTEXT, XDP_MD_RX_QUEUE_INDEX);
-    code.add(LOAD_IMMEDIATE_64, R1, PSEUDO_MAP_FD, 0, map_fd);
-    code.add(0, 0, 0, 0, 0);
-    // The action if the map has no socket for the queue.
-    code.add(MOVE_IMMEDIATE, R3, 0, 0, XDP_PASS);
-    code.add(CALL, 0, 0, 0, BPF_REDIRECT_MAP);
-    code.add(EXIT, 0, 0, 0, 0);
     code.link()
 }
 
@@ -110,6 +121,10 @@ impl Assembler {
             offset,
             immediate,
         });
+    }
+
+    fn add_all(&mut self, instructions: &[Instruction]) {
+        self.instructions.extend_from_slice(instructions);
     }
 
     fn load(&mut self, code: u8, to: u8, from: u8, offset: i16) {

@@ -2,10 +2,12 @@
 //! closed. It has no descriptor; what it needs of the loop is asked for in time.
 
 use dataplane::{Nanos, OffloadStatus, PortCounters};
+use dataplane_xdp::runtime::{KernelOffload, KernelPort};
 use packet_io::PortStatistics;
 
 use super::EventLoop;
 use crate::parts::Offloaded;
+use crate::say;
 
 /// How long until the offload is asked again whether it is drained, in nanoseconds: about what a change
 /// takes to be seen by all of the kernel's processors.
@@ -19,6 +21,39 @@ impl EventLoop {
             attached.is_offloaded = offloaded.ports.contains(&attached.id);
         }
         self.offload = Some(offloaded.offload);
+    }
+
+    /// To be called when all ports are there: the program is to forward in the kernel, on the ports that can have
+    /// it there. One that is replaced is served anew.
+    pub(crate) fn serve_in_kernel(&mut self) {
+        self.serves_in_kernel = true;
+        let served = self.ports.iter().filter_map(|attached| {
+            Some(KernelPort {
+                id: attached.id,
+                interface: attached.port.xdp_interface()?,
+            })
+        });
+        let served: Vec<KernelPort> = served.collect();
+        let clock = self.clock;
+        self.set_offload(Offloaded {
+            ports: served.iter().map(|port| port.id).collect(),
+            offload: Box::new(KernelOffload::new(served, Box::new(move || clock.now()))),
+        });
+    }
+
+    /// A port is another one now.
+    pub(super) fn serve_anew(&mut self) {
+        if self.serves_in_kernel {
+            self.serve_in_kernel();
+            if self.is_forwarding {
+                self.begin_offload();
+            }
+        }
+    }
+
+    /// Whether it says on standard error what the offload takes of each program, and what it leaves.
+    pub(crate) fn set_explains_offload(&mut self, explains: bool) {
+        self.explains_offload = explains;
     }
 
     pub(super) fn begin_offload(&mut self) {
@@ -45,6 +80,9 @@ impl EventLoop {
         if status == self.offload_told.as_ref() {
             return;
         }
+        if let Some(status) = status.filter(|_| self.explains_offload) {
+            explain(status);
+        }
         match status {
             Some(OffloadStatus::Forwarding(left)) => tracing::info!(
                 event = "offload_forwards",
@@ -65,6 +103,25 @@ impl EventLoop {
             Some(OffloadStatus::Waiting) | None => {}
         }
         self.offload_told = status.cloned();
+    }
+}
+
+/// Says what the offload takes of the program.
+fn explain(status: &OffloadStatus) {
+    match status {
+        OffloadStatus::Forwarding(left) if left.is_empty() => {
+            say("offload: the whole program");
+        }
+        OffloadStatus::Forwarding(left) => {
+            say("offload: the program, but packets that come to these go to the engine:");
+            for construct in left {
+                say(&format!("  {}: {}", construct.place, construct.reason));
+            }
+        }
+        OffloadStatus::Refused(reason) => {
+            say(&format!("offload: nothing of the program: {reason}"))
+        }
+        OffloadStatus::Waiting | OffloadStatus::Failed(_) => {}
     }
 }
 

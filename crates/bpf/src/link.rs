@@ -1,0 +1,113 @@
+//! Where a program runs, as long as the link lives.
+
+#![expect(unsafe_code, reason = "attributes go to bpf(2) as addresses")]
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use crate::Program;
+use crate::pin;
+use crate::sys::{LinkCreate, LinkUpdate, RawTracepointOpen, call, call_for_descriptor, number};
+
+// `enum bpf_attach_type` of `linux/bpf.h`; flags of `linux/if_link.h`.
+const BPF_XDP: u32 = 37;
+const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+
+/// Where in the kernel an XDP program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachMode {
+    /// In the driver.
+    Native,
+    /// On the kernel's own packet, behind the driver.
+    Generic,
+}
+
+/// A program attached to an interface or a tracepoint. The kernel detaches it when the last descriptor is
+/// closed, unless it is pinned.
+#[derive(Debug)]
+pub struct Link {
+    fd: OwnedFd,
+}
+
+impl Link {
+    /// Attaches an XDP program to an interface.
+    ///
+    /// # Errors
+    /// The kernel's error: `EBUSY` or `EEXIST` where the interface has a program, `EOPNOTSUPP` where the
+    /// driver has no XDP.
+    pub fn attach_xdp(
+        program: &Program,
+        interface_index: u32,
+        mode: AttachMode,
+    ) -> io::Result<Link> {
+        let mut attributes = LinkCreate {
+            program_fd: number(program.as_fd()),
+            target: interface_index,
+            attach_type: BPF_XDP,
+            flags: match mode {
+                AttachMode::Native => XDP_FLAGS_DRV_MODE,
+                AttachMode::Generic => XDP_FLAGS_SKB_MODE,
+            },
+        };
+        // SAFETY: the attributes hold no addresses.
+        let fd = unsafe { call_for_descriptor(&mut attributes) }?;
+        Ok(Link { fd })
+    }
+
+    /// Attaches a program to a tracepoint of the kernel, by its name.
+    ///
+    /// # Errors
+    /// The kernel's error: `ENOENT` where there is no such tracepoint.
+    pub fn attach_tracepoint(program: &Program, name: &CStr) -> io::Result<Link> {
+        let mut attributes = RawTracepointOpen {
+            name: name.as_ptr() as u64,
+            program_fd: number(program.as_fd()),
+            padding: 0,
+        };
+        // SAFETY: the name ends with a zero and lives through the call.
+        let fd = unsafe { call_for_descriptor(&mut attributes) }?;
+        Ok(Link { fd })
+    }
+
+    /// Runs another program in place of the one that runs, without a packet between them that meets none.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn replace(&self, program: &Program) -> io::Result<()> {
+        let mut attributes = LinkUpdate {
+            link_fd: number(self.fd.as_fd()),
+            new_program_fd: number(program.as_fd()),
+            flags: 0,
+            old_program_fd: 0,
+        };
+        // SAFETY: the attributes hold no addresses.
+        unsafe { call(&mut attributes) }.map(drop)
+    }
+
+    /// Keeps it in the BPF file system, beyond the process.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn pin(&self, path: &Path) -> io::Result<()> {
+        pin::pin(self.fd.as_fd(), path)
+    }
+
+    /// A link that was pinned.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn pinned(path: &Path) -> io::Result<Link> {
+        Ok(Link {
+            fd: pin::get(path)?,
+        })
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

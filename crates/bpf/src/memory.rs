@@ -1,0 +1,97 @@
+//! Memory that programs and the process see at once.
+
+#![expect(unsafe_code, reason = "the map's memory is mapped")]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::{Map, MapConfig, MapKind};
+
+/// The only value of an array, mapped into the process: programs see a store to an aligned word as one, without
+/// a system call. They reach it by [`crate::MapReference::Value`].
+#[derive(Debug)]
+pub struct Memory {
+    map: Map,
+    start: NonNull<u8>,
+}
+
+// SAFETY: the memory is the mapping's, of which `Memory` is the only owner; it is used as atomics only.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Makes so many bytes, from 1, all 0.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn create(name: &str, n_bytes: u32) -> io::Result<Memory> {
+        let map = Map::create(&MapConfig {
+            name,
+            kind: MapKind::Array,
+            key_bytes: 4,
+            value_bytes: n_bytes,
+            n_entries_max: 1,
+            flags: MapConfig::MAPPABLE,
+            inner: None,
+        })?;
+        Memory::map_array(map)
+    }
+
+    /// Maps the value of an array of one, which was made to be mapped.
+    ///
+    /// # Errors
+    /// The kernel's error; another map.
+    pub fn map_array(map: Map) -> io::Result<Memory> {
+        if map.kind() != MapKind::Array || map.n_entries_max() != 1 {
+            let message = "expected an array of one entry";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        // SAFETY: a new mapping, the kernel chooses where and refuses a map that was not made for it.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                map.value_bytes(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                map.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::Other)?;
+        Ok(Memory { map, start })
+    }
+
+    /// The map as programs use it.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// All of it as numbers of eight bytes; a rest of less is left out.
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping begins with a page, has so many bytes and lives as long as `self`.
+        unsafe {
+            std::slice::from_raw_parts(self.start.as_ptr().cast(), self.map.value_bytes() / 8)
+        }
+    }
+
+    /// All of it as numbers of four bytes; a rest of less is left out.
+    pub fn halves(&self) -> &[AtomicU32] {
+        // SAFETY: as above.
+        unsafe {
+            std::slice::from_raw_parts(self.start.as_ptr().cast(), self.map.value_bytes() / 4)
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: our mapping, which nobody uses any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.map.value_bytes()) };
+    }
+}

@@ -1,0 +1,41 @@
+//! The processors that a per-CPU map has a value for.
+
+use std::fs;
+use std::io;
+use std::sync::OnceLock;
+
+/// Processors that this machine may ever have: as many values an entry of a per-CPU map has.
+///
+/// # Errors
+/// The kernel does not say so.
+pub fn n_possible_processors() -> io::Result<usize> {
+    static FOUND: OnceLock<usize> = OnceLock::new();
+    if let Some(found) = FOUND.get() {
+        return Ok(*found);
+    }
+    let text = fs::read_to_string("/sys/devices/system/cpu/possible")?;
+    let found = count(text.trim()).ok_or_else(|| {
+        let message = format!("expected a list of processors, found `{}`", text.trim());
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    })?;
+    Ok(*FOUND.get_or_init(|| found))
+}
+
+/// One more than the last processor of a list as `0-3,8`: the kernel counts the holes too.
+fn count(list: &str) -> Option<usize> {
+    let last = list.rsplit([',', '-']).next()?;
+    Some(last.parse::<usize>().ok()? + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count;
+
+    #[test]
+    fn processors_are_counted_up_to_the_last() {
+        assert_eq!(count("0"), Some(1));
+        assert_eq!(count("0-127"), Some(128));
+        assert_eq!(count("0-3,8"), Some(9));
+        assert_eq!(count(""), None);
+    }
+}

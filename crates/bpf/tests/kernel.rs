@@ -1,0 +1,187 @@
+//! Maps, programs and test runs in this machine's kernel, which lets only root outside any user
+//! namespace make them. None of it needs a network.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect"
+)]
+
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::Ordering;
+
+use bpf::{
+    Batch, Instruction, Map, MapConfig, MapKind, MapReference, Memory, Program, ProgramConfig,
+    ProgramKind, Verdict, Write, n_possible_processors,
+};
+
+/// Whether the kernel lets us; elsewhere it is said that nothing was tested.
+fn may_use_bpf() -> bool {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let may = is_root && map.split_whitespace().eq(["0", "0", "4294967295"]);
+    if !may {
+        let said = b"NOT TESTED: bpf(2) needs root outside any user namespace\n";
+        std::io::Write::write_all(&mut std::io::stderr(), said).unwrap();
+    }
+    may
+}
+
+fn map(kind: MapKind, key_bytes: u32, value_bytes: u32) -> Map {
+    let config = MapConfig {
+        name: "test",
+        kind,
+        key_bytes,
+        value_bytes,
+        n_entries_max: 3000,
+        flags: 0,
+        inner: None,
+    };
+    Map::create(&config).unwrap()
+}
+
+fn load(kind: ProgramKind, instructions: &[Instruction]) -> std::io::Result<Program> {
+    Program::load(&ProgramConfig {
+        name: "test",
+        kind,
+        has_fragments: false,
+        instructions,
+    })
+}
+
+fn instruction(code: u8, registers: u8, offset: i16, immediate: i32) -> Instruction {
+    Instruction {
+        code,
+        registers,
+        offset,
+        immediate,
+    }
+}
+
+/// `r0 = immediate; exit`.
+fn returning(immediate: i32) -> [Instruction; 2] {
+    [
+        instruction(0xb7, 0, 0, immediate),
+        instruction(0x95, 0, 0, 0),
+    ]
+}
+
+#[test]
+fn entries_are_written_found_and_removed_one_by_one_and_together() {
+    if !may_use_bpf() {
+        return;
+    }
+    for kind in [MapKind::Hash, MapKind::PerCpuHash] {
+        let map = map(kind, 4, 12);
+        let value = vec![7; map.value_bytes()];
+        let key = 5_u32.to_ne_bytes();
+        assert_eq!(map.look_up(&key).unwrap(), None);
+        assert!(map.update(&key, &value, Write::Existing).is_err());
+        map.update(&key, &value, Write::New).unwrap();
+        assert!(map.update(&key, &value, Write::New).is_err());
+        let found = map.look_up(&key).unwrap().unwrap();
+        assert_eq!(found[..12], value[..12]);
+        assert_eq!(map.next_key(None).unwrap(), Some(key.to_vec()));
+        assert_eq!(map.next_key(Some(&key)).unwrap(), None);
+        assert!(map.delete(&key).unwrap());
+        assert!(!map.delete(&key).unwrap());
+        let error = map.update(&key[..3], &value, Write::Any).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+        let batch = Batch {
+            keys: (0..2500_u32).flat_map(u32::to_ne_bytes).collect(),
+            values: vec![1; 2500 * map.value_bytes()],
+        };
+        map.update_batch(&batch).unwrap();
+        let all = map.look_up_all().unwrap();
+        assert_eq!(all.keys.len(), batch.keys.len());
+        assert_eq!(all.values.len(), batch.values.len());
+        map.delete_batch(&batch.keys[..4 * 2499]).unwrap();
+        assert_eq!(map.look_up_all().unwrap().keys, 2499_u32.to_ne_bytes());
+    }
+}
+
+#[test]
+fn an_array_has_all_its_entries_and_a_value_for_each_processor() {
+    if !may_use_bpf() {
+        return;
+    }
+    let map = map(MapKind::PerCpuArray, 4, 12);
+    assert_eq!(map.value_bytes(), 16 * n_possible_processors().unwrap());
+    let all = map.look_up_all().unwrap();
+    assert_eq!(all.keys.len(), 3000 * 4);
+    assert_eq!(all.values, vec![0; 3000 * map.value_bytes()]);
+    for key in 0..3000_u32 {
+        let value = vec![key as u8; map.value_bytes()];
+        map.update(&key.to_ne_bytes(), &value, Write::Any).unwrap();
+    }
+    for (first, n) in [(0, 3), (5, 7), (2999, 1), (7, 0)] {
+        let values = map.look_up_range(first, n).unwrap();
+        let firsts = values.chunks(map.value_bytes()).map(|value| value[0]);
+        let expected = (first..first + n).map(|key| key as u8);
+        assert!(firsts.eq(expected), "{first} {n}");
+    }
+    assert!(map.look_up_range(2999, 2).is_err());
+}
+
+#[test]
+fn the_longest_prefix_is_found() {
+    if !may_use_bpf() {
+        return;
+    }
+    let map = map(MapKind::LpmTrie, 8, 4);
+    let key = |bits: u32, address: [u8; 4]| [bits.to_ne_bytes(), address].concat();
+    for (bits, address) in [(8, [10, 0, 0, 0]), (16, [10, 1, 0, 0])] {
+        map.update(&key(bits, address), &bits.to_ne_bytes(), Write::New)
+            .unwrap();
+    }
+    let find = |address| map.look_up(&key(32, address)).unwrap();
+    assert_eq!(find([10, 1, 2, 3]), Some(16_u32.to_ne_bytes().to_vec()));
+    assert_eq!(find([10, 2, 2, 3]), Some(8_u32.to_ne_bytes().to_vec()));
+    assert_eq!(find([11, 2, 2, 3]), None);
+}
+
+#[test]
+fn a_program_runs_over_bytes_and_reads_what_the_process_stores() {
+    if !may_use_bpf() {
+        return;
+    }
+    let dropping = load(ProgramKind::Xdp, &returning(1)).unwrap();
+    let run = dropping.test_run(&[9; 60], 10).unwrap();
+    assert_eq!((run.verdict, run.frame), (Verdict::Drop, vec![9; 60]));
+    assert_eq!(dropping.n_verified(), 2);
+    let memory = Memory::create("memory", 4804).unwrap();
+    let mut instructions =
+        Instruction::load_map(1, MapReference::Value(512 * 8), memory.map().as_fd()).to_vec();
+    instructions.push(instruction(0x79, 0x10, 0, 0));
+    instructions.push(instruction(0x95, 0, 0, 0));
+    let reading = load(ProgramKind::Xdp, &instructions).unwrap();
+    for (number, verdict) in [(2, Verdict::Pass), (3, Verdict::Transmit)] {
+        memory.words()[512].store(number, Ordering::Release);
+        assert_eq!(reading.test_run(&[0; 14], 1).unwrap().verdict, verdict);
+    }
+}
+
+#[test]
+fn a_refused_program_is_explained_by_the_verifier() {
+    if !may_use_bpf() {
+        return;
+    }
+    let error = load(ProgramKind::Xdp, &[instruction(0x95, 0, 0, 0)]).unwrap_err();
+    assert!(error.to_string().contains("R0 !read_ok"), "{error}");
+}
+
+#[test]
+fn a_program_is_attached_to_a_tracepoint_of_the_kernel() {
+    if !may_use_bpf() {
+        return;
+    }
+    let program = load(ProgramKind::RawTracepoint, &returning(0)).unwrap();
+    bpf::Link::attach_tracepoint(&program, c"xdp_devmap_xmit").unwrap();
+    let error = bpf::Link::attach_tracepoint(&program, c"no_such_tracepoint").unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+}
+
+#[test]
+fn a_grace_period_ends() {
+    bpf::wait_for_programs().unwrap();
+}

@@ -1,0 +1,196 @@
+//! Checksums: verified after parsing, updated before deparsing, over the fields in the packet's state.
+
+use dataplane::engine::ir::{
+    Algorithm, Calculation, CalculationInput, Checksum, FieldId, HeaderId, Int,
+};
+
+use super::{
+    emit::{Emit, Native},
+    expression::low_word,
+    layout::Word,
+    range::Range,
+};
+use crate::asm::{Alu, Jump, Label, Reg, reg::*};
+
+/// The sum, while it is built.
+const SUM: Reg = R2;
+
+/// A field, or a number, in the input of a calculation.
+enum Part {
+    Field(FieldId),
+    Constant(Int, u32),
+}
+
+impl Emit<'_> {
+    /// Verifies what is to be verified; what is wrong sets [`Word::ChecksumError`].
+    pub(super) fn verify_checksums(&mut self) -> Native<()> {
+        let ir = self.ir;
+        for checksum in ir.checksums.iter().filter(|checksum| checksum.verify) {
+            let field = &ir.fields[checksum.target.index()];
+            self.asm.note(format!("verify {}", field.name));
+            let right = self.asm.label();
+            self.jump_if_valid(field.header, false, right, R1);
+            self.guarded(checksum, right, |emit| {
+                emit.internet_checksum(checksum)?;
+                emit.field_word(checksum.target, 0, R1);
+                emit.asm.jump_if(Jump::Eq, R1, SUM, right);
+                emit.set_word(Word::ChecksumError, 1);
+                Ok(())
+            })?;
+            self.asm.place(right);
+        }
+        Ok(())
+    }
+
+    /// Writes what is to be updated.
+    pub(super) fn update_checksums(&mut self) -> Native<()> {
+        let ir = self.ir;
+        for checksum in ir.checksums.iter().filter(|checksum| checksum.update) {
+            let field = &ir.fields[checksum.target.index()];
+            self.asm.note(format!("update {}", field.name));
+            let unwanted = self.asm.label();
+            self.guarded(checksum, unwanted, |emit| {
+                emit.internet_checksum(checksum)?;
+                let range = Range::field(16, false);
+                emit.store_field(checksum.target, SUM, Some(range));
+                Ok(())
+            })?;
+            self.asm.place(unwanted);
+        }
+        Ok(())
+    }
+
+    fn guarded(
+        &mut self,
+        checksum: &Checksum,
+        unwanted: Label,
+        emit: impl FnOnce(&mut Self) -> Native<()>,
+    ) -> Native<()> {
+        let field = &self.ir.fields[checksum.target.index()].name;
+        let place = format!("checksum {field}");
+        if let Some(condition) = &checksum.condition {
+            self.try_or_punt(place.clone(), |emit| {
+                emit.jump_if(condition, false, unwanted, R1)
+            })?;
+        }
+        self.try_or_punt(place, emit)
+    }
+
+    /// The checksum of RFC 1071 into [`SUM`].
+    ///
+    /// Words of 16 bits are added with the carry coming in again, which is addition modulo 2^16 - 1; so a field
+    /// counts by where its last bit is in a word, however wide it is. The sum is 0 only if all is 0, as it is
+    /// word by word.
+    fn internet_checksum(&mut self, checksum: &Checksum) -> Native<()> {
+        let ir = self.ir;
+        let calculation = &ir.calculations[checksum.calculation.index()];
+        if calculation.algorithm != Algorithm::Csum16 {
+            return Err(format!("a checksum by {:?}", calculation.algorithm));
+        }
+        let runs = self.runs(calculation)?;
+        let n_runs = runs.len();
+        self.asm.mov_imm(SUM, 0);
+        for (position, (header, parts)) in runs.into_iter().enumerate() {
+            let absent = self.asm.label();
+            if let Some(header) = header {
+                self.jump_if_valid(header, false, absent, R1);
+            }
+            let mut at = 0;
+            for part in &parts {
+                at += match part {
+                    Part::Field(field) => ir.fields[field.index()].bits,
+                    Part::Constant(_, bits) => *bits,
+                };
+                self.add_part(part, at);
+            }
+            if at % 16 != 0 && position + 1 < n_runs {
+                return Err("a checksum over a header of an odd number of bytes".into());
+            }
+            self.asm.place(absent);
+        }
+        self.fold();
+        Ok(())
+    }
+
+    /// What is added together, or not at all where its header is not valid.
+    fn runs(&self, calculation: &Calculation) -> Native<Vec<(Option<HeaderId>, Vec<Part>)>> {
+        let mut runs: Vec<(Option<HeaderId>, Vec<Part>)> = Vec::new();
+        let mut add = |header: Option<HeaderId>, part: Part| match runs.last_mut() {
+            Some((last, parts)) if *last == header => parts.push(part),
+            _ => runs.push((header, vec![part])),
+        };
+        let in_frame = |header: HeaderId| {
+            let metadata = self.ir.headers[header.index()].metadata;
+            (!metadata).then_some(header)
+        };
+        for input in &calculation.input {
+            match input {
+                CalculationInput::Field(field) => {
+                    let header = self.ir.fields[field.index()].header;
+                    add(in_frame(header), Part::Field(*field));
+                }
+                CalculationInput::Header(header) => {
+                    for (field, _) in self.wire_fields(*header) {
+                        add(in_frame(*header), Part::Field(field));
+                    }
+                }
+                CalculationInput::Constant { value, bits } => {
+                    add(None, Part::Constant(value.clone(), *bits));
+                }
+                CalculationInput::Payload => return Err("a checksum over the payload".into()),
+            }
+        }
+        Ok(runs)
+    }
+
+    /// Adds a part whose last bit is followed by bit `end`.
+    fn add_part(&mut self, part: &Part, end: u32) {
+        let shift = (16 - end % 16) % 16;
+        match part {
+            Part::Constant(value, bits) => {
+                for word in 0..bits.div_ceil(64) {
+                    let word = low_word(value, word);
+                    let sum = (word >> 32) + (word & 0xffff_ffff);
+                    self.asm.mov_imm(R1, sum << shift);
+                    self.asm.alu(Alu::Add, SUM, R1);
+                }
+            }
+            Part::Field(field) => {
+                let declared = &self.ir.fields[field.index()];
+                let (bits, signed) = (declared.bits, declared.signed);
+                for word in 0..self.words(*field) {
+                    self.field_word(*field, word, R1);
+                    let n = (bits - 64 * word).min(64);
+                    if signed {
+                        self.wrap(R1, n, false);
+                    }
+                    if n > 32 {
+                        self.asm.mov(R3, R1);
+                        self.asm.alu_imm(Alu::Rsh, R3, 32);
+                        self.asm.mov32(R1, R1);
+                        self.asm.alu(Alu::Add, R1, R3);
+                    }
+                    if shift > 0 {
+                        self.asm.alu_imm(Alu::Lsh, R1, shift as i32);
+                    }
+                    self.asm.alu(Alu::Add, SUM, R1);
+                }
+            }
+        }
+    }
+
+    /// From a sum of up to 64 bits to the checksum.
+    fn fold(&mut self) {
+        self.asm.mov(R1, SUM);
+        self.asm.alu_imm(Alu::Rsh, R1, 32);
+        self.asm.mov32(SUM, SUM);
+        self.asm.alu(Alu::Add, SUM, R1);
+        for _ in 0..3 {
+            self.asm.mov(R1, SUM);
+            self.asm.alu_imm(Alu::Rsh, R1, 16);
+            self.asm.alu_imm(Alu::And, SUM, 0xffff);
+            self.asm.alu(Alu::Add, SUM, R1);
+        }
+        self.asm.alu_imm(Alu::Xor, SUM, 0xffff);
+    }
+}

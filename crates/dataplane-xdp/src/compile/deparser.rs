@@ -1,0 +1,215 @@
+//! The deparser: fields back into the frame. Where the headers are those that were parsed, only what may have
+//! been changed is written, in place. Else the frame's beginning is moved and all headers are written.
+
+use dataplane::engine::ir::{FieldId, HeaderId};
+
+use super::{
+    emit::{CONTEXT, Emit, FRAME, FRAME_END, Native, SCRATCH},
+    layout::Word,
+    paths::HEADER_BYTES_MAX,
+    wire::{self, Group},
+};
+use crate::asm::{Alu, Helper, Jump, Label, Reg, Size, reg::*};
+
+/// Where a header is in the frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// So many bytes from the beginning.
+    Constant(u32),
+    /// Where the header's offset says.
+    Noted,
+}
+
+/// How the headers in the frame are written.
+pub(super) struct Writing<'a> {
+    /// Where a header that is still in the frame is.
+    pub place: &'a dyn Fn(HeaderId) -> Place,
+    /// Whether a field in the frame may have become another one.
+    pub is_changed: &'a dyn Fn(FieldId) -> bool,
+    /// Headers may have come or gone.
+    pub may_turn: bool,
+    /// Where it goes on if the frame cannot be moved. Nothing was changed then.
+    pub refused: Label,
+}
+
+impl Emit<'_> {
+    /// The headers that are written, each once, in their order.
+    pub(super) fn emitted(&self) -> Native<Vec<HeaderId>> {
+        let order = &self.ir.deparser.order;
+        let mut emitted: Vec<HeaderId> = Vec::new();
+        for header in order {
+            if emitted.contains(header) {
+                return Err("the deparser emits a header twice".into());
+            }
+            if !self.ir.headers[header.index()].fixed_bits.is_multiple_of(8) {
+                return Err("a header that does not end at a whole byte".into());
+            }
+            emitted.push(*header);
+        }
+        Ok(emitted)
+    }
+
+    /// Writes the headers; the frame's length goes to [`Word::SentBytes`]. Leaves [`FRAME`] and [`FRAME_END`].
+    pub(super) fn write_headers(&mut self, writing: &Writing<'_>) -> Native<()> {
+        let emitted = self.emitted()?;
+        let (anew, end) = (self.asm.label(), self.asm.label());
+        if writing.may_turn {
+            for (now, parsed) in self.layout.valid_words() {
+                self.asm.load(Size::B4, R1, SCRATCH, now);
+                self.asm.load(Size::B4, R2, SCRATCH, parsed);
+                self.asm.jump_if(Jump::Ne, R1, R2, anew);
+            }
+            self.load_word(R1, Word::Irregular);
+            self.asm.jump_if_imm(Jump::Ne, R1, 0, anew);
+        }
+        self.asm
+            .note("headers as they were parsed: what may be changed");
+        self.load_frame();
+        self.asm.mov(R1, FRAME_END);
+        self.asm.alu(Alu::Sub, R1, FRAME);
+        self.store_word(Word::SentBytes, R1);
+        for header in &emitted {
+            self.write_changed(*header, writing)?;
+        }
+        if writing.may_turn {
+            self.asm.jump(end);
+            self.asm.place(anew);
+            self.write_anew(&emitted, writing.refused)?;
+        }
+        self.asm.place(end);
+        Ok(())
+    }
+
+    fn write_changed(&mut self, header: HeaderId, writing: &Writing<'_>) -> Native<()> {
+        let groups = wire::groups(self.ir, header).into_iter();
+        let groups = groups.filter(|group| group.fields.iter().any(|it| (writing.is_changed)(*it)));
+        let groups = wire::joined(groups.collect());
+        let Some(last) = groups.last() else {
+            return Ok(());
+        };
+        let end = last.at + last.bytes;
+        let invalid = self.asm.label();
+        self.jump_if_valid(header, false, invalid, R1);
+        let (base, offset) = match (writing.place)(header) {
+            Place::Constant(offset) => (FRAME, offset),
+            Place::Noted => {
+                let at = self.layout.offset(header);
+                self.asm.load(Size::B8, R4, SCRATCH, at);
+                self.bounded_pointer(R4, writing.refused);
+                (R4, 0)
+            }
+        };
+        self.asm.mov(R1, base);
+        self.asm.alu_imm(Alu::Add, R1, (offset + end) as i32);
+        // It cannot be: the parser has found the header there.
+        self.asm.jump_if(Jump::Gt, R1, FRAME_END, writing.refused);
+        for group in &groups {
+            self.write_group(group, base, offset + group.at)?;
+        }
+        self.asm.place(invalid);
+        Ok(())
+    }
+
+    /// From an offset, of which the verifier is told that it is small, to an address in the frame.
+    pub(super) fn bounded_pointer(&mut self, reg: Reg, beyond: Label) {
+        self.asm
+            .jump_if_imm(Jump::Gt, reg, HEADER_BYTES_MAX as i32, beyond);
+        self.asm.alu(Alu::Add, reg, FRAME);
+    }
+
+    /// Moves the frame's beginning and writes all valid headers.
+    fn write_anew(&mut self, emitted: &[HeaderId], refused: Label) -> Native<()> {
+        self.asm
+            .note("headers that came or went: the frame's beginning is moved");
+        self.asm.mov_imm(R1, 0);
+        for header in emitted {
+            let invalid = self.asm.label();
+            self.jump_if_valid(*header, false, invalid, R2);
+            let bytes = self.header_bytes(*header);
+            self.asm.alu_imm(Alu::Add, R1, bytes as i32);
+            self.asm.place(invalid);
+        }
+        self.load_word(R2, Word::Consumed);
+        self.asm.alu(Alu::Sub, R2, R1);
+        let same = self.asm.label();
+        self.asm.jump_if_imm(Jump::Eq, R2, 0, same);
+        self.asm.mov(R1, CONTEXT);
+        self.asm.call(Helper::XdpAdjustHead);
+        self.asm.jump_if_imm(Jump::Ne, R0, 0, refused);
+        self.asm.place(same);
+        self.load_frame();
+        self.asm.mov(R1, FRAME_END);
+        self.asm.alu(Alu::Sub, R1, FRAME);
+        self.store_word(Word::SentBytes, R1);
+        self.set_word(Word::Cursor, 0);
+        for header in emitted {
+            let invalid = self.asm.label();
+            self.jump_if_valid(*header, false, invalid, R1);
+            let bytes = self.header_bytes(*header);
+            // The position stands in memory, so that the verifier does not tell apart how it came to be.
+            self.load_word(R4, Word::Cursor);
+            self.asm.mov(R1, R4);
+            self.asm.alu_imm(Alu::Add, R1, bytes as i32);
+            self.store_word(Word::Cursor, R1);
+            self.bounded_pointer(R4, refused);
+            self.asm.mov(R1, R4);
+            self.asm.alu_imm(Alu::Add, R1, bytes as i32);
+            self.asm.jump_if(Jump::Gt, R1, FRAME_END, refused);
+            for group in wire::joined(wire::groups(self.ir, *header)) {
+                self.write_group(&group, R4, group.at)?;
+            }
+            self.asm.place(invalid);
+        }
+        Ok(())
+    }
+
+    /// Writes the fields of a group at a place of the frame.
+    fn write_group(&mut self, group: &Group, base: Reg, at: u32) -> Native<()> {
+        if let [field] = group.fields.as_slice()
+            && group.bytes > 8
+        {
+            let words = self.words(*field);
+            for word in 0..words {
+                self.field_word(*field, word, R1);
+                let n = (group.bytes - 8 * word).min(8);
+                self.store_bytes(base, at + group.bytes - 8 * word - n, n);
+            }
+            return Ok(());
+        }
+        if group.bytes > 8 {
+            return Err("a field of more than 64 bits that does not begin at a whole byte".into());
+        }
+        for (position, field) in group.fields.iter().enumerate() {
+            let declared = &self.ir.fields[field.index()];
+            let (bits, signed) = (declared.bits, declared.signed);
+            let to = if position == 0 { R1 } else { R2 };
+            self.field_word(*field, 0, to);
+            if signed {
+                self.wrap(to, bits, false);
+            }
+            if position > 0 {
+                self.asm.alu_imm(Alu::Lsh, R1, bits as i32);
+                self.asm.alu(Alu::Or, R1, R2);
+            }
+        }
+        self.store_bytes(base, at, group.bytes);
+        Ok(())
+    }
+
+    /// Stores the low bytes of `R1` in network order; `R2` is overwritten.
+    fn store_bytes(&mut self, base: Reg, at: u32, n: u32) {
+        let (mut at, mut left) = (at, n);
+        while left > 0 {
+            let size = Size::ALL.into_iter().find(|size| size.bytes() <= left);
+            let size = size.unwrap_or(Size::B1);
+            left -= size.bytes();
+            self.asm.mov(R2, R1);
+            if left > 0 {
+                self.asm.alu_imm(Alu::Rsh, R2, 8 * left as i32);
+            }
+            self.asm.to_be(R2, size);
+            self.asm.store(size, base, at as i16, R2);
+            at += size.bytes();
+        }
+    }
+}

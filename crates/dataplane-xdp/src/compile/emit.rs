@@ -1,0 +1,379 @@
+//! What all parts of the code generator share: registers, the stack, fields, validity, ends.
+
+use dataplane::{
+    ActionId, ActionInfo, Program,
+    engine::{
+        Interpreted,
+        ir::{FieldId, HeaderExpr, HeaderId, Ir, SourceLine, UnionId},
+    },
+};
+
+use super::{
+    layout::{Layout, Word},
+    memory::Memory,
+    needs::Needs,
+    range::{Names, Range},
+};
+use crate::{
+    asm::{Alu, Assembler, Helper, Jump, Label, Reg, Size, reg::*},
+    image::{MapRef, Symbol, TableLayout},
+};
+
+/// The context of the program.
+pub(super) const CONTEXT: Reg = R6;
+/// A packet's scratch memory.
+pub(super) const SCRATCH: Reg = R7;
+/// In parser and deparser the frame; in a control the slot whose action runs.
+pub(super) const FRAME: Reg = R8;
+pub(super) const SLOT: Reg = R8;
+/// In parser and deparser the frame's end; in a control the number of the body that was found.
+pub(super) const FRAME_END: Reg = R9;
+pub(super) const BODY: Reg = R9;
+
+/// Where the position of a short key is put together.
+pub(super) const R_KEY: Reg = R1;
+
+// `struct xdp_md`.
+pub(super) const XDP_MD_DATA: i16 = 0;
+pub(super) const XDP_MD_DATA_END: i16 = 4;
+pub(super) const XDP_MD_DATA_META: i16 = 8;
+pub(super) const XDP_MD_INGRESS_IFINDEX: i16 = 12;
+pub(super) const XDP_MD_RX_QUEUE_INDEX: i16 = 16;
+pub(super) const XDP_MD_EGRESS_IFINDEX: i16 = 20;
+
+/// `enum xdp_action`.
+pub(super) const XDP_ABORTED: i32 = 0;
+pub(super) const XDP_DROP: i32 = 1;
+pub(super) const XDP_PASS: i32 = 2;
+
+/// The version of the packet, on the stack.
+pub(super) const STACK_VERSION: i16 = -8;
+/// Where the port's sockets begin, on the stack.
+pub(super) const STACK_SOCKETS: i16 = -16;
+/// Where numbers are kept that no register is left for.
+const STACK_SPILL: i16 = -24;
+const SPILLS_MAX: i16 = 28;
+/// Where keys are put together.
+pub(super) const STACK_KEY: i16 = -512;
+
+/// What could be compiled, or why not.
+pub(super) type Native<T> = Result<T, String>;
+
+/// Which program is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Of the ports: ingress, and egress of packets that go to one port.
+    Ports,
+    /// Of a group's copies: egress. It cannot punt.
+    Copies,
+}
+
+/// The ends that code jumps to from anywhere.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ends {
+    /// The frame goes to the engine.
+    pub punt: Label,
+    /// The packet is dropped for the reason in [`Word::Reason`].
+    pub drop: Label,
+    /// What was noted is counted; then the packet ends as [`Word::End`] says.
+    pub finish: Label,
+}
+
+/// The code generator.
+pub(super) struct Emit<'p> {
+    pub program: &'p Program,
+    pub ir: &'p Ir,
+    pub layout: &'p Layout,
+    pub memory: &'p Memory,
+    pub needs: &'p Needs<'p>,
+    pub kind: Kind,
+    pub asm: Assembler,
+    pub ends: Ends,
+    pub left: Vec<Interpreted>,
+    /// The action that is compiled, and its arguments where they are constant.
+    pub action: Option<ActionId>,
+    pub spills: i16,
+    /// By journal entry: the first of the counters that it may count.
+    pub journal: Vec<u32>,
+}
+
+pub(super) fn next(reg: Reg) -> Reg {
+    Reg(reg.0 + 1)
+}
+
+impl<'p> Emit<'p> {
+    pub(super) fn new(
+        program: &'p Program,
+        layout: &'p Layout,
+        memory: &'p Memory,
+        needs: &'p Needs<'p>,
+        kind: Kind,
+    ) -> Self {
+        let mut asm = Assembler::default();
+        let ends = Ends {
+            punt: asm.label(),
+            drop: asm.label(),
+            finish: asm.label(),
+        };
+        Self {
+            program,
+            ir: program.ir(),
+            layout,
+            memory,
+            needs,
+            kind,
+            asm,
+            ends,
+            left: Vec::new(),
+            action: None,
+            spills: 0,
+            journal: Vec::new(),
+        }
+    }
+
+    pub(super) fn action_info(&self) -> Option<&'p ActionInfo> {
+        let program: &'p Program = self.program;
+        self.action.and_then(|action| program.action_info(action))
+    }
+
+    pub(super) fn names(&self) -> Names<'p> {
+        Names {
+            ir: self.ir,
+            action: self.action_info(),
+        }
+    }
+
+    /// Packets that come here are punted.
+    pub(super) fn leave(&mut self, place: String, reason: String) {
+        let left = Interpreted { place, reason };
+        if !self.left.contains(&left) {
+            self.left.push(left);
+        }
+    }
+
+    /// A line of the source for the listing.
+    pub(super) fn note_line(&mut self, text: &str, line: Option<&SourceLine>) {
+        match line {
+            Some(line) => self
+                .asm
+                .note(format!("{text}  {}:{}", line.file, line.line)),
+            None => self.asm.note(text),
+        }
+    }
+
+    pub(super) fn load_word(&mut self, to: Reg, word: Word) {
+        let at = self.layout.word(word);
+        self.asm.load(Size::B8, to, SCRATCH, at);
+    }
+
+    pub(super) fn store_word(&mut self, word: Word, from: Reg) {
+        let at = self.layout.word(word);
+        self.asm.store(Size::B8, SCRATCH, at, from);
+    }
+
+    pub(super) fn set_word(&mut self, word: Word, value: i32) {
+        let at = self.layout.word(word);
+        self.asm.store_imm(Size::B8, SCRATCH, at, value);
+    }
+
+    /// Keeps a register's value on the stack; gives where.
+    pub(super) fn spill(&mut self, from: Reg) -> Native<i16> {
+        let at = self.spill_slot()?;
+        self.asm.store(Size::B8, R10, at, from);
+        Ok(at)
+    }
+
+    /// A place on the stack, until [`Emit::free_spill_slot`].
+    pub(super) fn spill_slot(&mut self) -> Native<i16> {
+        if self.spills == SPILLS_MAX {
+            return Err("too many intermediate values".into());
+        }
+        self.spills += 1;
+        Ok(STACK_SPILL - 8 * (self.spills - 1))
+    }
+
+    /// Gives the last place back.
+    pub(super) fn free_spill_slot(&mut self) {
+        self.spills -= 1;
+    }
+
+    /// Cuts a register to so many bits, zero- or sign-extended.
+    pub(super) fn wrap(&mut self, reg: Reg, bits: u32, signed: bool) {
+        match (bits, signed) {
+            (64.., _) => {}
+            (0, _) => self.asm.mov_imm(reg, 0),
+            (_, true) => {
+                let shift = 64 - bits as i32;
+                self.asm.alu_imm(Alu::Lsh, reg, shift);
+                self.asm.alu_imm(Alu::Arsh, reg, shift);
+            }
+            (32, false) => self.asm.mov32(reg, reg),
+            (..=31, false) => self
+                .asm
+                .alu_imm(Alu::And, reg, ((1_u32 << bits) - 1) as i32),
+            (_, false) => {
+                let shift = 64 - bits as i32;
+                self.asm.alu_imm(Alu::Lsh, reg, shift);
+                self.asm.alu_imm(Alu::Rsh, reg, shift);
+            }
+        }
+    }
+
+    /// Stores a register that holds a value of a range into a field of at most 64 bits.
+    pub(super) fn store_field(&mut self, field: FieldId, from: Reg, range: Option<Range>) {
+        if !self.needs.is_needed(field) {
+            return;
+        }
+        let declared = &self.ir.fields[field.index()];
+        let target = Range::field(declared.bits, declared.signed);
+        if !range.is_some_and(|range| range.is_within(&target)) {
+            self.wrap(from, declared.bits, declared.signed);
+        }
+        let at = self.layout.field(field, 0);
+        self.asm.store(Size::B8, SCRATCH, at, from);
+    }
+
+    /// Sets a field to a constant of at most 31 bits.
+    pub(super) fn set_field(&mut self, field: Option<FieldId>, value: u16) {
+        let Some(field) = field.filter(|field| self.needs.is_needed(*field)) else {
+            return;
+        };
+        let bits = self.ir.fields[field.index()].bits;
+        let value = match bits {
+            ..=15 => i32::from(value) & ((1 << bits) - 1),
+            _ => i32::from(value),
+        };
+        let at = self.layout.field(field, 0);
+        self.asm.store_imm(Size::B8, SCRATCH, at, value);
+    }
+
+    /// Goes to the label if the header is, or is not, valid. `free` is overwritten.
+    pub(super) fn jump_if_valid(&mut self, header: HeaderId, is: bool, to: Label, free: Reg) {
+        if self.ir.headers[header.index()].metadata {
+            if is {
+                self.asm.jump(to);
+            }
+            return;
+        }
+        let (at, bit) = self.layout.valid(header);
+        self.asm.load(Size::B4, free, SCRATCH, at);
+        let mask = (1_u32 << bit).cast_signed();
+        if is {
+            self.asm.jump32_if_imm(Jump::Set, free, mask, to);
+        } else {
+            self.asm.alu32_imm(Alu::And, free, mask);
+            self.asm.jump32_if_imm(Jump::Eq, free, 0, to);
+        }
+    }
+
+    /// Sets a header's validity; `R0` is overwritten. With it, the other members of its union become invalid.
+    pub(super) fn set_valid(&mut self, header: HeaderId, valid: bool) {
+        let declared = &self.ir.headers[header.index()];
+        if declared.metadata {
+            return;
+        }
+        if let (true, Some(union)) = (valid, declared.union) {
+            for member in self.members(union) {
+                if member != header {
+                    self.set_bit(member, false);
+                }
+            }
+        }
+        self.set_bit(header, valid);
+    }
+
+    fn set_bit(&mut self, header: HeaderId, valid: bool) {
+        let (at, bit) = self.layout.valid(header);
+        let mask = 1_u32 << bit;
+        self.asm.load(Size::B4, R0, SCRATCH, at);
+        match valid {
+            true => self.asm.alu32_imm(Alu::Or, R0, mask.cast_signed()),
+            false => self.asm.alu32_imm(Alu::And, R0, (!mask).cast_signed()),
+        }
+        self.asm.store(Size::B4, SCRATCH, at, R0);
+    }
+
+    pub(super) fn members(&self, union: UnionId) -> Vec<HeaderId> {
+        self.ir.unions[union.index()].members.clone()
+    }
+
+    /// Bytes of a header on the wire. Varbit fields are never extracted here, so they are empty.
+    pub(super) fn header_bytes(&self, header: HeaderId) -> u32 {
+        self.ir.headers[header.index()].fixed_bits / 8
+    }
+
+    /// The fields that take bits on the wire, with the bit where each begins in its header.
+    pub(super) fn wire_fields(&self, header: HeaderId) -> Vec<(FieldId, u32)> {
+        let mut at = 0;
+        let mut fields = Vec::new();
+        for field in self.ir.headers[header.index()].field_ids() {
+            let bits = self.ir.fields[field.index()].bits;
+            if bits > 0 {
+                fields.push((field, at));
+                at += bits;
+            }
+        }
+        fields
+    }
+
+    /// Words of a field.
+    pub(super) fn words(&self, field: FieldId) -> u32 {
+        TableLayout::words(self.ir.fields[field.index()].bits)
+    }
+
+    /// The header, where it is known when compiling; none is beyond the end of a stack.
+    pub(super) fn known_header(&self, header: &HeaderExpr) -> Native<Option<HeaderId>> {
+        use dataplane::engine::ir::{AnyStack, Expr, UnionExpr};
+        let constant = |index: &Expr| match index {
+            Expr::Const(value) => Some(usize::try_from(value).unwrap_or(usize::MAX)),
+            _ => None,
+        };
+        match header {
+            HeaderExpr::Header(header) => Ok(Some(*header)),
+            HeaderExpr::Element { stack, index } => {
+                let index = constant(index).ok_or("a stack's element by a variable index")?;
+                Ok(self.ir.element(AnyStack::Headers(*stack), 0, index))
+            }
+            HeaderExpr::Member { union, offset } => match union {
+                UnionExpr::Union(union) => {
+                    let members = &self.ir.unions[union.index()].members;
+                    Ok(members.get(*offset as usize).copied())
+                }
+                UnionExpr::Element { stack, index } => {
+                    let index = constant(index).ok_or("a stack's element by a variable index")?;
+                    Ok(self.ir.element(AnyStack::Unions(*stack), *offset, index))
+                }
+            },
+        }
+    }
+
+    /// Takes an entry of the journal.
+    pub(super) fn journal_entry(&mut self, first: u32) -> Native<i16> {
+        let entry = self.journal.len() as u32;
+        if entry == Layout::JOURNAL_MAX {
+            return Err("too many places that count".into());
+        }
+        self.journal.push(first);
+        Ok(self.layout.journal(entry))
+    }
+
+    /// The address of a byte of the heap.
+    pub(super) fn heap(&mut self, to: Reg, at: u32) {
+        let heap = self.memory.heap_map;
+        self.asm.symbol(to, Symbol::Value(heap, at));
+    }
+
+    /// Looks up the key at a place of the stack: the address of the value into `R0`, or 0.
+    pub(super) fn look_up(&mut self, map: MapRef, key: i16) {
+        self.asm.symbol(R1, Symbol::Map(map));
+        self.asm.mov(R2, R10);
+        self.asm.alu_imm(Alu::Add, R2, i32::from(key));
+        self.asm.call(Helper::MapLookupElem);
+    }
+
+    /// Loads the frame's beginning and end.
+    pub(super) fn load_frame(&mut self) {
+        self.asm.load(Size::B4, FRAME, CONTEXT, XDP_MD_DATA);
+        self.asm.load(Size::B4, FRAME_END, CONTEXT, XDP_MD_DATA_END);
+    }
+}

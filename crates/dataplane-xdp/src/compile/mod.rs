@@ -1,0 +1,137 @@
+//! From the verified program to eBPF.
+//!
+//! A frame's way: which port it came by ([`ports`]), the parser ([`parser`], along the [`paths`] that were found
+//! before), checksums ([`checksum`]), controls ([`control`], [`lookup`], [`primitive`], [`expression`],
+//! [`truth`]), and the deparser ([`deparser`]). A packet to one port has its egress in the same program. Copies
+//! of a group have theirs in one of their own ([`copies`]), which reads the headers again from the frame that
+//! ingress has left, and the metadata from what stands in front of it ([`note`]).
+//!
+//! *Punts.* What cannot be compiled becomes a punt at the smallest place around it: an action, a table, a
+//! parser state, a condition, a checksum. A packet that is punted is to be as it came and counted nowhere. So
+//! what is counted on the way is noted in a journal first, and counted when it is clear how the packet ends;
+//! and the frame is written to at the very end.
+//!
+//! *State.* Fields are in memory of the processor, not on the stack, which has 512 bytes. So the verifier knows
+//! nothing of their values, and the ways through a program stay few.
+
+mod checksum;
+mod control;
+mod copies;
+mod deparser;
+mod emit;
+mod expression;
+mod instances;
+mod layout;
+mod lookup;
+mod memory;
+mod needs;
+mod note;
+mod parser;
+mod paths;
+mod ports;
+mod primitive;
+mod range;
+mod truth;
+mod uses;
+mod wire;
+
+use dataplane::{Program, engine::Interpreted};
+use thiserror::Error;
+
+use self::{
+    emit::{Emit, Kind, Native},
+    layout::{Layout, Word},
+    memory::Memory,
+    needs::Needs,
+    note::Note,
+    paths::Paths,
+};
+use crate::{
+    asm::Code,
+    image::{FanOut, Image, Noted, Room, Scratch},
+};
+
+/// Why a program gains nothing in the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct Refused(pub String);
+
+/// Compiles a program.
+///
+/// # Errors
+/// Nothing of it can run in the kernel, for this reason.
+pub fn compile(program: &Program, room: &Room) -> Result<Image, Refused> {
+    image(program, room).map_err(Refused)
+}
+
+fn image(program: &Program, room: &Room) -> Native<Image> {
+    let ir = program.ir();
+    let paths = Paths::new(ir);
+    let needs = Needs::new(program, paths.is_regular);
+    let layout = Layout::new(ir)?;
+    let mut left = Vec::new();
+    let memory = Memory::new(program, &layout, room, needs.may_multicast(), &mut left)?;
+    let mut copies = None;
+    if memory.fan_out.is_some() {
+        let made = Note::new(&layout, &needs).and_then(|note| {
+            let mut emit = Emit::new(program, &layout, &memory, &needs, Kind::Copies);
+            emit.copies(&note)?;
+            let journal = journal(&emit);
+            Ok((note, finish(emit)?, journal))
+        });
+        match made {
+            Ok(made) => copies = Some(made),
+            Err(reason) => left.push(Interpreted {
+                place: "copies of a multicast group".into(),
+                reason,
+            }),
+        }
+    }
+    let mut emit = Emit::new(program, &layout, &memory, &needs, Kind::Ports);
+    emit.ports(&paths, copies.as_ref().map(|(note, ..)| note))?;
+    left.append(&mut emit.left);
+    let of_ports = journal(&emit);
+    let ingress = finish(emit)?;
+    let (fan_out, egress, of_copies) = match (memory.fan_out, copies) {
+        (Some(fan_out), Some((note, code, journal))) => {
+            let note_bytes = note.bytes();
+            let fan_out = FanOut {
+                note_bytes,
+                ..fan_out
+            };
+            (Some(fan_out), Some(code), journal)
+        }
+        _ => (None, None, Vec::new()),
+    };
+    let word = |word| layout.word(word) as u32;
+    Ok(Image {
+        ingress,
+        fan_out,
+        egress,
+        scratch: Scratch {
+            end: word(Word::End),
+            reason: word(Word::Reason),
+            out_port: word(Word::OutPort),
+            journals: [of_ports, of_copies],
+        },
+        maps: memory.maps,
+        heap: memory.heap,
+        counters: memory.counters,
+        tables: memory.tables,
+        left,
+    })
+}
+
+fn journal(emit: &Emit<'_>) -> Vec<Noted> {
+    let entries = (0..).zip(&emit.journal);
+    entries
+        .map(|(entry, first)| Noted {
+            at: emit.layout.journal(entry) as u32,
+            first: *first,
+        })
+        .collect()
+}
+
+fn finish(emit: Emit<'_>) -> Native<Code> {
+    emit.asm.finish().map_err(|error| error.to_string())
+}

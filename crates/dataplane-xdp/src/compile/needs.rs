@@ -1,0 +1,196 @@
+//! Which fields are to be kept, and which headers the deparser may have to write anew.
+
+use std::collections::BTreeSet;
+
+use dataplane::{
+    Program,
+    engine::ir::{FieldId, HeaderId, Ir, Meaning, Moment},
+};
+
+use super::{uses::Uses, wire};
+
+/// What the parts of a program need of each other.
+#[derive(Debug)]
+pub(super) struct Needs<'p> {
+    ir: &'p Ir,
+    pub egress: Uses<'p>,
+    pub deparser: Uses<'p>,
+    reads: BTreeSet<FieldId>,
+    unguarded: BTreeSet<FieldId>,
+    writes: BTreeSet<FieldId>,
+    /// Headers are written as a whole on some way: all fields in the frame are kept.
+    pub is_rewritten: bool,
+    emitted: BTreeSet<HeaderId>,
+    /// Fields that share bytes with one that is written.
+    shared: BTreeSet<FieldId>,
+    shared_in_egress: BTreeSet<FieldId>,
+    stale: Vec<HeaderId>,
+    /// Fields that are written before the first control ends.
+    touched: BTreeSet<FieldId>,
+}
+
+/// The fields of frames that share bytes with one of these.
+fn sharing(ir: &Ir, fields: &BTreeSet<FieldId>) -> BTreeSet<FieldId> {
+    let headers: BTreeSet<HeaderId> = fields
+        .iter()
+        .map(|field| ir.fields[field.index()].header)
+        .collect();
+    let groups = headers
+        .into_iter()
+        .flat_map(|header| wire::groups(ir, header));
+    let groups = groups.filter(|group| group.fields.iter().any(|it| fields.contains(it)));
+    groups.flat_map(|group| group.fields).collect()
+}
+
+impl<'p> Needs<'p> {
+    /// `is_regular` says that what the parser extracts is always in the deparser's order and without gaps.
+    pub(super) fn new(program: &'p Program, is_regular: bool) -> Self {
+        let ir = program.ir();
+        let parser = Uses::of_parser(ir);
+        let ingress = Uses::of_control(program, ir.ingress);
+        let egress = Uses::of_control(program, ir.egress);
+        let deparser = Uses::of_deparser(ir);
+        let all = parser.clone().and(&ingress).and(&egress).and(&deparser);
+        let turned = all.turned.iter().any(|it| !ir.headers[it.index()].metadata);
+        let mut reads = all.reads.clone();
+        let metadata = &ir.metadata;
+        reads.insert(metadata.egress_spec);
+        reads.extend(
+            [metadata.mcast_grp, metadata.priority]
+                .into_iter()
+                .flatten(),
+        );
+        let written_in_egress = &egress.writes | &deparser.writes;
+        let read_in_egress = &egress.reads | &deparser.reads;
+        let touched = parser.and(&ingress);
+        let stale = (0..ir.headers.len() as u32).map(HeaderId).filter(|header| {
+            let declared = &ir.headers[header.index()];
+            let mut fields = declared.field_ids();
+            let is_touched =
+                touched.turned.contains(header) || fields.any(|it| touched.writes.contains(&it));
+            let mut fields = declared.field_ids();
+            !declared.metadata && is_touched && fields.any(|it| read_in_egress.contains(&it))
+        });
+        Self {
+            ir,
+            stale: stale.collect(),
+            touched: touched.writes.clone(),
+            shared: sharing(ir, &all.writes),
+            shared_in_egress: sharing(ir, &written_in_egress),
+            egress,
+            deparser,
+            reads,
+            unguarded: all.unguarded,
+            writes: all.writes,
+            is_rewritten: turned || !is_regular,
+            emitted: ir.deparser.order.iter().copied().collect(),
+        }
+    }
+
+    /// Whether a field is kept: it is read, or it may have to be written into the frame.
+    pub(super) fn is_needed(&self, field: FieldId) -> bool {
+        let header = self.ir.fields[field.index()].header;
+        let in_frame = self.emitted.contains(&header);
+        self.reads.contains(&field)
+            || in_frame && (self.is_rewritten || self.shared.contains(&field))
+    }
+
+    /// Whether the program of a group's copies keeps a field of the frame.
+    pub(super) fn is_needed_in_egress(&self, field: FieldId) -> bool {
+        self.is_read_in_egress(field)
+            || self.shared_in_egress.contains(&field)
+            || self.turns_in_egress()
+    }
+
+    /// The field that chooses the queue, if ingress may write it.
+    pub(super) fn priority(&self) -> Option<FieldId> {
+        let priority = self.ir.metadata.priority;
+        priority.filter(|priority| self.touched.contains(priority))
+    }
+
+    /// Whether a copy needs to be told a field of the metadata: egress reads it, and it may not be zero.
+    pub(super) fn travels(&self, field: FieldId) -> bool {
+        let header = self.ir.fields[field.index()].header;
+        let told_at = |moment: Moment| {
+            let mut told = self.ir.metadata.written_at(moment).iter();
+            told.any(|(_, other)| *other == field)
+        };
+        let before = [Moment::Arrival, Moment::Parser, Moment::Parsed];
+        let tells_queue =
+            Some(field) == self.priority() && self.told(Moment::Egress, Meaning::Queue).is_some();
+        self.ir.headers[header.index()].metadata
+            && (self.is_read_in_egress(field) || tells_queue)
+            && !told_at(Moment::Egress)
+            && (self.touched.contains(&field) || before.into_iter().any(told_at))
+    }
+
+    /// Whether a packet begins with zero in a field: something may read it before it is written. Of a header
+    /// that is not valid, only an expression reads.
+    pub(super) fn is_cleared(&self, field: FieldId) -> bool {
+        let header = self.ir.fields[field.index()].header;
+        let is_metadata = self.ir.headers[header.index()].metadata;
+        self.is_needed(field) && (is_metadata || self.unguarded.contains(&field))
+    }
+
+    /// Whether a copy begins with zero in a field: something may read it before it is written.
+    pub(super) fn is_cleared_in_egress(&self, field: FieldId) -> bool {
+        let header = self.ir.fields[field.index()].header;
+        match self.ir.headers[header.index()].metadata {
+            true => {
+                let is_verdict = field == self.ir.metadata.egress_spec;
+                is_verdict || self.is_read_in_egress(field) && !self.travels(field)
+            }
+            false => self.is_needed_in_egress(field) && self.unguarded.contains(&field),
+        }
+    }
+
+    pub(super) fn ir(&self) -> &'p Ir {
+        self.ir
+    }
+
+    /// Whether the deparser writes a header.
+    pub(super) fn is_emitted(&self, header: HeaderId) -> bool {
+        self.emitted.contains(&header)
+    }
+
+    /// Headers that copies read and that ingress may leave with something in them although they are not valid.
+    pub(super) fn stale(&self) -> Vec<HeaderId> {
+        self.stale.clone()
+    }
+
+    /// Whether a field may be changed between the parser and the deparser.
+    pub(super) fn is_written(&self, field: FieldId) -> bool {
+        self.writes.contains(&field)
+    }
+
+    /// Whether egress, or the deparser after it, changes a field.
+    pub(super) fn is_written_in_egress(&self, field: FieldId) -> bool {
+        self.egress.writes.contains(&field) || self.deparser.writes.contains(&field)
+    }
+
+    /// Whether egress, or the deparser after it, makes headers valid or invalid.
+    pub(super) fn turns_in_egress(&self) -> bool {
+        let turned = self.egress.turned.iter().chain(&self.deparser.turned);
+        turned
+            .into_iter()
+            .any(|header| !self.ir.headers[header.index()].metadata)
+    }
+
+    /// Whether egress, or the deparser after it, reads a field.
+    pub(super) fn is_read_in_egress(&self, field: FieldId) -> bool {
+        self.egress.reads.contains(&field) || self.deparser.reads.contains(&field)
+    }
+
+    /// Whether a packet may go to a multicast group: something else than `mark_to_drop` writes the group.
+    pub(super) fn may_multicast(&self) -> bool {
+        let group = self.ir.metadata.mcast_grp;
+        group.is_some_and(|group| self.touched.contains(&group))
+    }
+
+    /// The field of a meaning that the target writes at a moment, if something reads it.
+    pub(super) fn told(&self, moment: Moment, meaning: Meaning) -> Option<FieldId> {
+        let mut told = self.ir.metadata.written_at(moment).iter();
+        let (_, field) = told.find(|(other, _)| *other == meaning)?;
+        self.is_needed(*field).then_some(*field)
+    }
+}

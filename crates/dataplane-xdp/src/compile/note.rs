@@ -1,0 +1,161 @@
+//! What a group's copies need to know of ingress beside the headers in their frame. It travels in front of
+//! the frame, as XDP metadata, which each copy has.
+
+use dataplane::engine::ir::{AnyStack, FieldId, HeaderId, Meaning, Moment};
+
+use super::{
+    emit::{Emit, Native, SCRATCH, STACK_VERSION},
+    layout::{Layout, Word},
+    needs::Needs,
+};
+use crate::asm::{Alu, Jump, Label, Reg, Size, reg::*};
+
+/// Bytes at most. A frame's headroom has 256, of which the kernel's own description of a frame takes some.
+const BYTES_MAX: u32 = 128;
+
+/// A value of the packet's state.
+#[derive(Debug, Clone, Copy)]
+enum Item {
+    Version,
+    Word(Word),
+    Valid(i16),
+    Next(AnyStack),
+    /// A word of a field.
+    Field(FieldId, u32),
+}
+
+/// The layout of the note.
+#[derive(Debug)]
+pub(super) struct Note {
+    items: Vec<(Item, Size, u32)>,
+    bytes: u32,
+}
+
+fn size_of(bits: u32) -> Size {
+    match bits {
+        0..=8 => Size::B1,
+        9..=16 => Size::B2,
+        17..=32 => Size::B4,
+        _ => Size::B8,
+    }
+}
+
+impl Note {
+    /// # Errors
+    /// It would be too long, or something does not travel.
+    pub(super) fn new(layout: &Layout, needs: &Needs<'_>) -> Native<Self> {
+        let ir = needs.ir();
+        let mut items = vec![
+            (Item::Version, Size::B8),
+            (Item::Word(Word::Serial), Size::B4),
+            (Item::Word(Word::FanOut), Size::B4),
+            (Item::Word(Word::IngressBytes), Size::B4),
+        ];
+        if needs.told(Moment::Egress, Meaning::PacketLength).is_some() {
+            items.push((Item::Word(Word::PacketLength), Size::B4));
+        }
+        items.extend(
+            layout
+                .valid_words()
+                .map(|(now, _)| (Item::Valid(now), Size::B4)),
+        );
+        items.extend(layout.stacks().map(|stack| (Item::Next(stack), Size::B1)));
+        for position in 0..ir.fields.len() as u32 {
+            let field = FieldId(position);
+            let declared = &ir.fields[field.index()];
+            let is_metadata = ir.headers[declared.header.index()].metadata;
+            if !is_metadata && needs.is_read_in_egress(field) && !needs.is_emitted(declared.header)
+            {
+                return Err(format!(
+                    "copies read \"{}\", which does not leave with the packet",
+                    declared.name
+                ));
+            }
+            if !needs.travels(field) || declared.bits == 0 {
+                continue;
+            }
+            let words = declared.bits.div_ceil(64);
+            for word in 0..words {
+                let bits = declared.bits - 64 * word;
+                let size = if declared.signed {
+                    Size::B8
+                } else {
+                    size_of(bits)
+                };
+                items.push((Item::Field(field, word), size));
+            }
+        }
+        items.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
+        let mut at = 0;
+        let mut placed = Vec::new();
+        for (item, size) in items {
+            placed.push((item, size, at));
+            at += size.bytes();
+        }
+        let bytes = at.next_multiple_of(4);
+        if bytes > BYTES_MAX {
+            return Err(format!(
+                "copies need {bytes} bytes of metadata, expected at most {BYTES_MAX}"
+            ));
+        }
+        Ok(Self {
+            items: placed,
+            bytes,
+        })
+    }
+
+    pub(super) fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// Headers of which ingress may leave something that copies read although they are not valid then.
+    pub(super) fn stale(&self, needs: &Needs<'_>) -> Vec<HeaderId> {
+        needs.stale()
+    }
+}
+
+impl Emit<'_> {
+    /// Writes the note, which begins at `R3` and is to end before `R4`.
+    pub(super) fn write_note(&mut self, note: &Note, refused: Label) {
+        self.check_note(note, refused);
+        for (item, size, at) in &note.items {
+            self.load_item(*item);
+            self.asm.store(*size, R3, *at as i16, R1);
+        }
+    }
+
+    /// Reads it.
+    pub(super) fn read_note(&mut self, note: &Note, refused: Label) {
+        self.check_note(note, refused);
+        for (item, size, at) in &note.items {
+            self.asm.load(*size, R1, R3, *at as i16);
+            self.store_item(*item);
+        }
+    }
+
+    fn check_note(&mut self, note: &Note, refused: Label) {
+        self.asm.mov(R1, R3);
+        self.asm.alu_imm(Alu::Add, R1, note.bytes as i32);
+        self.asm.jump_if(Jump::Gt, R1, R4, refused);
+    }
+
+    fn item_at(&self, item: Item) -> (Size, Reg, i16) {
+        match item {
+            Item::Version => (Size::B8, R10, STACK_VERSION),
+            Item::Word(word) => (Size::B8, SCRATCH, self.layout.word(word)),
+            Item::Valid(at) => (Size::B4, SCRATCH, at),
+            Item::Next(stack) => (Size::B8, SCRATCH, self.layout.next_index(stack)),
+            Item::Field(field, word) => (Size::B8, SCRATCH, self.layout.field(field, word)),
+        }
+    }
+
+    fn load_item(&mut self, item: Item) {
+        let (size, base, at) = self.item_at(item);
+        self.asm.load(size, R1, base, at);
+    }
+
+    fn store_item(&mut self, item: Item) {
+        let (size, base, at) = self.item_at(item);
+        self.asm.store(size, base, at, R1);
+    }
+}

@@ -1,0 +1,294 @@
+//! The ways through the parser, found before code is made: each state at each position in the frame where it
+//! may begin. So positions are constants, loops over header stacks are unrolled, and it is known where each
+//! header may be.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use dataplane::engine::ir::{
+    AnyStack, Expr, ExtractTarget, HeaderId, Ir, ParserOp, Primitive, State, StateId,
+};
+
+/// States at positions at most; what comes beyond is punted.
+const VISITS_MAX: usize = 1024;
+/// Bytes of headers at most: what is beyond is punted.
+pub(super) const HEADER_BYTES_MAX: u32 = 1024;
+
+/// A state at a position.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Visit {
+    pub state: StateId,
+    /// Bytes from the frame's beginning.
+    pub at: u32,
+    /// The `nextIndex` of stacks that are not empty.
+    pub next: BTreeMap<(bool, u32), u32>,
+    /// Something was skipped, or extracted in another order than the deparser's.
+    pub is_irregular: bool,
+}
+
+/// Names a stack in a map.
+pub(super) fn stack_key(stack: AnyStack) -> (bool, u32) {
+    match stack {
+        AnyStack::Headers(stack) => (false, stack.0),
+        AnyStack::Unions(stack) => (true, stack.0),
+    }
+}
+
+/// All ways.
+#[derive(Debug, Default)]
+pub(super) struct Paths {
+    /// In the order in which they were found, the first one first.
+    pub visits: Vec<Visit>,
+    /// Where headers begin.
+    offsets: BTreeMap<HeaderId, BTreeSet<u32>>,
+    /// Every header that the parser extracts is in the deparser's order, without gaps.
+    pub is_regular: bool,
+    /// By visit: behind it the headers are not in the deparser's order, or there are gaps.
+    ends_irregular: Vec<bool>,
+    /// What comes before a visit was found after it was looked at, so any may be irregular.
+    is_unsure: bool,
+    /// By visit, those that follow.
+    next: Vec<Vec<usize>>,
+    /// From visit to visit, where the parser would go round without end.
+    back: BTreeSet<(usize, usize)>,
+}
+
+/// Where a visit stands while its statements run.
+#[derive(Debug, Clone)]
+pub(super) struct Walk {
+    pub at: u32,
+    pub next: BTreeMap<(bool, u32), u32>,
+    pub is_irregular: bool,
+    /// The greatest position in the deparser's order of what was extracted, and 1.
+    emitted: BTreeMap<HeaderId, usize>,
+}
+
+/// What a statement does to a walk.
+pub(super) enum Step {
+    /// The header that is extracted begins where the walk stands.
+    Extracts(HeaderId, u32),
+    /// The stack is full.
+    StackFull,
+    /// So many bytes are skipped.
+    Skips,
+    /// Anything that does not move.
+    Stays,
+    /// It cannot be followed.
+    Unknown(&'static str),
+}
+
+impl Walk {
+    pub(super) fn new(ir: &Ir, visit: &Visit) -> Self {
+        let order = ir.deparser.order.iter().enumerate();
+        Self {
+            at: visit.at,
+            next: visit.next.clone(),
+            is_irregular: visit.is_irregular,
+            emitted: order
+                .map(|(position, header)| (*header, position))
+                .collect(),
+        }
+    }
+
+    pub(super) fn next_of(&self, stack: AnyStack) -> u32 {
+        self.next.get(&stack_key(stack)).copied().unwrap_or(0)
+    }
+
+    /// What a statement does; the walk is moved on by it.
+    pub(super) fn step(&mut self, ir: &Ir, op: &ParserOp) -> Step {
+        match op {
+            ParserOp::Extract(target) => {
+                let header = match target {
+                    ExtractTarget::Header(header) => Some(*header),
+                    ExtractTarget::Next { stack, member } => {
+                        ir.element(*stack, *member, self.next_of(*stack) as usize)
+                    }
+                };
+                let Some(header) = header else {
+                    return Step::StackFull;
+                };
+                if ir.headers[header.index()].variable_field.is_some() {
+                    self.is_irregular = true;
+                }
+                let at = self.at;
+                self.at += ir.headers[header.index()].fixed_bits / 8;
+                if let ExtractTarget::Next { stack, .. } = target {
+                    *self.next.entry(stack_key(*stack)).or_default() += 1;
+                }
+                Step::Extracts(header, at)
+            }
+            ParserOp::ExtractVariable { .. } => Step::Unknown("a header of variable length"),
+            ParserOp::Advance { bits } => match bits {
+                Expr::Const(bits) => match u32::try_from(bits) {
+                    Ok(bits) if bits.is_multiple_of(8) && bits / 8 <= HEADER_BYTES_MAX => {
+                        self.at += bits / 8;
+                        self.is_irregular |= bits > 0;
+                        Step::Skips
+                    }
+                    _ => Step::Unknown("it skips what is no number of bytes"),
+                },
+                _ => Step::Unknown("it skips a variable number of bits"),
+            },
+            ParserOp::Primitive(
+                Primitive::AssignStack { .. } | Primitive::Push(..) | Primitive::Pop(..),
+            ) => Step::Unknown("it changes a header stack"),
+            _ => Step::Stays,
+        }
+    }
+
+    /// Whether the deparser writes a header behind all that were extracted before it.
+    fn position(&self, header: HeaderId) -> Option<usize> {
+        self.emitted.get(&header).copied()
+    }
+}
+
+impl Paths {
+    pub(super) fn new(ir: &Ir) -> Self {
+        let mut paths = Self {
+            is_regular: true,
+            ..Self::default()
+        };
+        let Some(start) = ir.parser.start else {
+            return paths;
+        };
+        let first = Visit {
+            state: start,
+            at: 0,
+            next: BTreeMap::new(),
+            is_irregular: false,
+        };
+        let mut found = HashMap::new();
+        let mut before: Vec<BTreeSet<HeaderId>> = vec![BTreeSet::new()];
+        found.insert(first.clone(), 0_usize);
+        paths.visits.push(first);
+        let mut position = 0;
+        while position < paths.visits.len() {
+            let visit = paths.visits[position].clone();
+            let mut extracted = before[position].clone();
+            let mut follows = Vec::new();
+            let (is_irregular, after) = paths.walk(ir, &visit, &mut extracted);
+            paths.ends_irregular.push(is_irregular);
+            for next in after {
+                let place = *found.entry(next.clone()).or_insert_with(|| {
+                    paths.visits.push(next);
+                    before.push(BTreeSet::new());
+                    before.len() - 1
+                });
+                follows.push(place);
+                let grows = !extracted.is_subset(&before[place]);
+                before[place].extend(&extracted);
+                // What may come before has grown, so the order is to be looked at again.
+                if grows && place <= position {
+                    paths.is_regular = false;
+                    paths.is_unsure = true;
+                }
+            }
+            paths.next.push(follows);
+            position += 1;
+            if paths.visits.len() > VISITS_MAX {
+                break;
+            }
+        }
+        paths.next.resize(paths.visits.len(), Vec::new());
+        paths.find_circles();
+        paths
+    }
+
+    /// Finds the arrows that close circles, depth first.
+    fn find_circles(&mut self) {
+        let mut is_entered = vec![false; self.visits.len()];
+        let mut is_open = is_entered.clone();
+        let mut stack = vec![(0, 0)];
+        is_entered[0] = true;
+        is_open[0] = true;
+        while let Some((visit, position)) = stack.pop() {
+            let Some(next) = self.next[visit].get(position).copied() else {
+                is_open[visit] = false;
+                continue;
+            };
+            stack.push((visit, position + 1));
+            if is_open[next] {
+                self.back.insert((visit, next));
+            } else if !is_entered[next] {
+                is_entered[next] = true;
+                is_open[next] = true;
+                stack.push((next, 0));
+            }
+        }
+    }
+
+    /// Whether the parser would go round without end by this arrow.
+    pub(super) fn is_back(&self, from: usize, to: usize) -> bool {
+        self.back.contains(&(from, to))
+    }
+
+    /// Walks through a state; gives the visits that follow.
+    fn walk(
+        &mut self,
+        ir: &Ir,
+        visit: &Visit,
+        extracted: &mut BTreeSet<HeaderId>,
+    ) -> (bool, Vec<Visit>) {
+        let state = &ir.parser.states[visit.state.index()];
+        let mut walk = Walk::new(ir, visit);
+        for op in &state.ops {
+            match walk.step(ir, op) {
+                Step::Extracts(header, at) => {
+                    let own = walk.position(header);
+                    let is_behind = extracted.iter().all(|other| walk.position(*other) < own);
+                    if own.is_none() || !is_behind {
+                        walk.is_irregular = true;
+                    }
+                    extracted.insert(header);
+                    self.offsets.entry(header).or_default().insert(at);
+                }
+                Step::StackFull | Step::Unknown(_) => return (walk.is_irregular, Vec::new()),
+                Step::Skips | Step::Stays => {}
+            }
+            if walk.is_irregular {
+                self.is_regular = false;
+            }
+        }
+        if walk.at > HEADER_BYTES_MAX {
+            return (walk.is_irregular, Vec::new());
+        }
+        let next = successors(state)
+            .map(|state| Visit {
+                state,
+                at: walk.at,
+                next: walk.next.clone(),
+                is_irregular: walk.is_irregular,
+            })
+            .collect();
+        (walk.is_irregular, next)
+    }
+
+    /// Whether the headers behind a visit are not in the deparser's order, or there are gaps.
+    pub(super) fn ends_irregular(&self, visit: usize) -> bool {
+        self.ends_irregular.get(visit) == Some(&true)
+    }
+
+    /// Whether that may be so although it is not known.
+    pub(super) fn is_unsure(&self) -> bool {
+        self.is_unsure
+    }
+
+    /// Where a header begins, if that is known when compiling.
+    pub(super) fn offset(&self, header: HeaderId) -> Option<u32> {
+        let offsets = self.offsets.get(&header)?;
+        match offsets.len() {
+            1 => offsets.first().copied(),
+            _ => None,
+        }
+    }
+
+    /// Whether there are so many that the rest is punted.
+    pub(super) fn is_cut(&self) -> bool {
+        self.visits.len() > VISITS_MAX
+    }
+}
+
+/// The states that may follow.
+pub(super) fn successors(state: &State) -> impl Iterator<Item = StateId> + '_ {
+    let next = state.transitions.iter().map(|transition| transition.next);
+    next.chain([state.default]).flatten()
+}

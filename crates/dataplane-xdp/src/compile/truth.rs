@@ -1,0 +1,281 @@
+//! Truth values, as jumps: comparisons, validity, equal headers.
+
+use dataplane::engine::ir::{BoolExpr, Comparison, Expr, HeaderExpr, HeaderId, UnionExpr};
+
+use super::{
+    emit::{Emit, Native, next},
+    expression::{WORDS_MAX, immediate, low_word},
+};
+use crate::asm::{Jump, Label, Reg, reg::*};
+
+fn jump_of(op: Comparison, signed: bool) -> Jump {
+    match (op, signed) {
+        (Comparison::Equal, _) => Jump::Eq,
+        (Comparison::NotEqual, _) => Jump::Ne,
+        (Comparison::Less, true) => Jump::Slt,
+        (Comparison::Less, false) => Jump::Lt,
+        (Comparison::LessEqual, true) => Jump::Sle,
+        (Comparison::LessEqual, false) => Jump::Le,
+        (Comparison::Greater, true) => Jump::Sgt,
+        (Comparison::Greater, false) => Jump::Gt,
+        (Comparison::GreaterEqual, true) => Jump::Sge,
+        (Comparison::GreaterEqual, false) => Jump::Ge,
+    }
+}
+
+impl Emit<'_> {
+    /// Goes to the label if the expression is, or is not, true. Registers from `free` on are overwritten.
+    pub(super) fn jump_if(
+        &mut self,
+        expr: &BoolExpr,
+        wanted: bool,
+        to: Label,
+        free: Reg,
+    ) -> Native<()> {
+        match expr {
+            BoolExpr::Const(truth) => {
+                if *truth == wanted {
+                    self.asm.jump(to);
+                }
+                Ok(())
+            }
+            BoolExpr::Compare(op, left, right) => {
+                self.compare(*op, (left, right), wanted, to, free)
+            }
+            BoolExpr::SameHeader(left, right) => self.same_header((left, right), wanted, to, free),
+            BoolExpr::SameUnion(..) => Err("a comparison of header unions".into()),
+            BoolExpr::SameBool(left, right) => {
+                let same = Expr::FromBool(left.clone());
+                let other = Expr::FromBool(right.clone());
+                self.compare(Comparison::Equal, (&same, &other), wanted, to, free)
+            }
+            BoolExpr::And(left, right) => self.both((left, right), false, wanted, to, free),
+            BoolExpr::Or(left, right) => self.both((left, right), true, wanted, to, free),
+            BoolExpr::Not(operand) => self.jump_if(operand, !wanted, to, free),
+            BoolExpr::Valid(header) => self.valid(header, wanted, to, free),
+            BoolExpr::ValidUnion(UnionExpr::Union(union)) => {
+                let is_valid = self.asm.label();
+                for member in self.members(*union) {
+                    self.jump_if_valid(member, true, if wanted { to } else { is_valid }, free);
+                }
+                if !wanted {
+                    self.asm.jump(to);
+                }
+                self.asm.place(is_valid);
+                Ok(())
+            }
+            BoolExpr::ValidUnion(UnionExpr::Element { .. }) => {
+                Err("the validity of an element of a stack of unions".into())
+            }
+            BoolExpr::FromNumber(operand) => self.is_not_zero(operand, wanted, to, free),
+            BoolExpr::Choose { condition, yes, no } => {
+                let (otherwise, end) = (self.asm.label(), self.asm.label());
+                self.jump_if(condition, false, otherwise, free)?;
+                self.jump_if(yes, wanted, to, free)?;
+                self.asm.jump(end);
+                self.asm.place(otherwise);
+                self.jump_if(no, wanted, to, free)?;
+                self.asm.place(end);
+                Ok(())
+            }
+        }
+    }
+
+    /// `And`, or `Or`, whose value is `early` as soon as one operand is that.
+    fn both(
+        &mut self,
+        (left, right): (&BoolExpr, &BoolExpr),
+        early: bool,
+        wanted: bool,
+        to: Label,
+        free: Reg,
+    ) -> Native<()> {
+        if wanted == early {
+            self.jump_if(left, early, to, free)?;
+            return self.jump_if(right, early, to, free);
+        }
+        let end = self.asm.label();
+        self.jump_if(left, early, end, free)?;
+        self.jump_if(right, wanted, to, free)?;
+        self.asm.place(end);
+        Ok(())
+    }
+
+    fn valid(&mut self, header: &HeaderExpr, wanted: bool, to: Label, free: Reg) -> Native<()> {
+        if let Ok(found) = self.known_header(header) {
+            match found {
+                Some(header) => self.jump_if_valid(header, wanted, to, free),
+                None if !wanted => self.asm.jump(to),
+                None => {}
+            }
+            return Ok(());
+        }
+        let HeaderExpr::Element { stack, index } = header else {
+            return Err("a member of a union in a stack by a variable index".into());
+        };
+        self.index(index, free)?;
+        let end = self.asm.label();
+        let elements = self.ir.stacks[stack.index()].elements.clone();
+        for (position, header) in elements.into_iter().enumerate() {
+            let other = self.asm.label();
+            self.asm.jump_if_imm(Jump::Ne, free, position as i32, other);
+            self.jump_if_valid(header, wanted, to, free);
+            self.asm.jump(end);
+            self.asm.place(other);
+        }
+        if !wanted {
+            self.asm.jump(to);
+        }
+        self.asm.place(end);
+        Ok(())
+    }
+
+    fn is_not_zero(&mut self, operand: &Expr, wanted: bool, to: Label, free: Reg) -> Native<()> {
+        let range = self.bounded(operand)?;
+        let end = self.asm.label();
+        for word in 0..range.words() {
+            self.word(operand, word, free)?;
+            let target = if wanted { to } else { end };
+            self.asm.jump_if_imm(Jump::Ne, free, 0, target);
+        }
+        if !wanted {
+            self.asm.jump(to);
+        }
+        self.asm.place(end);
+        Ok(())
+    }
+
+    fn compare(
+        &mut self,
+        op: Comparison,
+        (left, right): (&Expr, &Expr),
+        wanted: bool,
+        to: Label,
+        free: Reg,
+    ) -> Native<()> {
+        let both = self.bounded(left)?.join(&self.bounded(right)?);
+        let words = both.words();
+        if words > WORDS_MAX {
+            return Err(format!("a comparison of more than {} bits", 64 * WORDS_MAX));
+        }
+        let jump = jump_of(op, both.signed);
+        if words > 1 {
+            return self.compare_words(op, (left, right), (words, both.signed), (wanted, to), free);
+        }
+        let jump = match wanted {
+            true => jump,
+            false => jump.inverse().ok_or("a comparison without an opposite")?,
+        };
+        self.compare_word(jump, (left, right), 0, to, free)
+    }
+
+    /// Compares one word of two numbers.
+    fn compare_word(
+        &mut self,
+        jump: Jump,
+        (left, right): (&Expr, &Expr),
+        word: u32,
+        to: Label,
+        free: Reg,
+    ) -> Native<()> {
+        let constant = match right {
+            Expr::Const(value) => i32::try_from(low_word(value, word).cast_signed()).ok(),
+            _ => immediate(right).filter(|_| word == 0),
+        };
+        if let Some(constant) = constant {
+            self.word(left, word, free)?;
+            self.asm.jump_if_imm(jump, free, constant, to);
+            return Ok(());
+        }
+        self.pair(free, (left, word), (right, word), |emit, a, b| {
+            emit.asm.jump_if(jump, a, b, to);
+        })
+    }
+
+    fn compare_words(
+        &mut self,
+        op: Comparison,
+        sides: (&Expr, &Expr),
+        (words, signed): (u32, bool),
+        (wanted, to): (bool, Label),
+        free: Reg,
+    ) -> Native<()> {
+        let end = self.asm.label();
+        if matches!(op, Comparison::Equal | Comparison::NotEqual) {
+            // Where a word differs, `!=` holds.
+            let differs_to = match (op == Comparison::NotEqual) == wanted {
+                true => to,
+                false => end,
+            };
+            for word in 0..words {
+                self.compare_word(Jump::Ne, sides, word, differs_to, free)?;
+            }
+            if differs_to == end {
+                self.asm.jump(to);
+            }
+            self.asm.place(end);
+            return Ok(());
+        }
+        let is_less = matches!(op, Comparison::Less | Comparison::LessEqual);
+        let if_less = if is_less == wanted { to } else { end };
+        let if_greater = if is_less == wanted { end } else { to };
+        for word in (0..words).rev() {
+            let signed = signed && word + 1 == words;
+            self.compare_word(
+                jump_of(Comparison::Less, signed),
+                sides,
+                word,
+                if_less,
+                free,
+            )?;
+            self.compare_word(Jump::Ne, sides, word, if_greater, free)?;
+        }
+        let holds_if_equal = matches!(op, Comparison::LessEqual | Comparison::GreaterEqual);
+        if holds_if_equal == wanted {
+            self.asm.jump(to);
+        }
+        self.asm.place(end);
+        Ok(())
+    }
+
+    fn same_header(
+        &mut self,
+        (left, right): (&HeaderExpr, &HeaderExpr),
+        wanted: bool,
+        to: Label,
+        free: Reg,
+    ) -> Native<()> {
+        let found = (self.known_header(left)?, self.known_header(right)?);
+        let differ = self.asm.label();
+        let differs_to = if wanted { differ } else { to };
+        match found {
+            (Some(left), Some(right)) if self.are_of_one_type(left, right) => {
+                self.jump_if_valid(left, false, differs_to, free);
+                self.jump_if_valid(right, false, differs_to, free);
+                let headers = &self.ir.headers;
+                let (a, b) = (&headers[left.index()], &headers[right.index()]);
+                if free >= R5 {
+                    return Err("a comparison of headers deep in an expression".into());
+                }
+                for (x, y) in a.field_ids().zip(b.field_ids()) {
+                    for word in 0..self.words(x) {
+                        self.field_word(x, word, free);
+                        self.field_word(y, word, next(free));
+                        self.asm.jump_if(Jump::Ne, free, next(free), differs_to);
+                    }
+                }
+            }
+            _ => self.asm.jump(differs_to),
+        }
+        if wanted {
+            self.asm.jump(to);
+        }
+        self.asm.place(differ);
+        Ok(())
+    }
+
+    fn are_of_one_type(&self, left: HeaderId, right: HeaderId) -> bool {
+        let headers = &self.ir.headers;
+        headers[left.index()].type_index == headers[right.index()].type_index
+    }
+}

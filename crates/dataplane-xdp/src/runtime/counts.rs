@@ -1,0 +1,304 @@
+//! What programs have counted since somebody last asked.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use bpf::{Map, n_possible_processors};
+use dataplane::offload::Accounts;
+use dataplane::{
+    CounterId, CounterValue, DropReason, Nanos, PortId, Program, TableCounters, TableId,
+};
+
+use super::told::Told;
+use super::transmit::{DeviceCount, Transmit};
+use crate::image::{Counters, Image, Index};
+
+/// How long nothing has come when packets that are inside have been lost on the way to a device: a packet is
+/// inside for less than a round of its driver.
+const LOST_AFTER: Duration = Duration::from_millis(50);
+
+/// All counts so far, and what is inside.
+pub(crate) struct Counts {
+    layout: Counters,
+    tables: Vec<TableCounts>,
+    cells: Vec<CellCounts>,
+    /// By counter, up to those that were ever used.
+    seen: Vec<CounterValue>,
+    /// By port: the interface, and what its device has done.
+    devices: Vec<(PortId, u32, DeviceCount)>,
+    /// Packets that came or were made beyond one, and those that have ended.
+    n_begun: u64,
+    n_ended: u64,
+    /// Since when nothing has come.
+    quiet_since: Option<Instant>,
+}
+
+/// A table that is not left to the engine.
+struct TableCounts {
+    table: TableId,
+    first: u32,
+    /// Hits of bodies that have changed their owner.
+    hits: u64,
+}
+
+/// The cells of a counter of the program.
+struct CellCounts {
+    counter: CounterId,
+    first: u32,
+    n: u32,
+}
+
+/// What is counted at a counter's number.
+#[derive(Clone, Copy)]
+enum Kind {
+    Received(PortId),
+    Dropped(DropReason),
+    Replicated,
+}
+
+impl Counts {
+    pub(crate) fn new(
+        program: &Program,
+        image: &Image,
+        devices: impl IntoIterator<Item = (PortId, u32)>,
+    ) -> Counts {
+        let layout = image.counters.clone();
+        let none = DeviceCount::default();
+        let devices = devices.into_iter();
+        let tables = program.tables().zip(&image.tables).zip(&layout.tables);
+        let tables = tables
+            .filter(|((_, table), _)| !matches!(table.index, Index::Left))
+            .map(|(((table, _), _), first)| TableCounts {
+                table,
+                first: *first,
+                hits: 0,
+            });
+        let cells = program.counters().zip(&layout.cells);
+        let arrays = cells.zip(&program.ir().counters);
+        let cells = arrays.filter_map(|(((counter, _), first), array)| {
+            Some(CellCounts {
+                counter,
+                first: (*first)?,
+                n: u32::try_from(array.cells).ok()?,
+            })
+        });
+        Counts {
+            tables: tables.collect(),
+            cells: cells.collect(),
+            seen: vec![CounterValue::default(); layout.n as usize],
+            layout,
+            devices: devices.map(|(port, index)| (port, index, none)).collect(),
+            n_begun: 0,
+            n_ended: 0,
+            quiet_since: None,
+        }
+    }
+
+    /// Packets that have come and have not ended.
+    pub(crate) fn n_inside(&self) -> u64 {
+        self.n_begun.saturating_sub(self.n_ended)
+    }
+
+    /// Adds all that is new to the accounts. What ends a packet is read first, so that none has ended that has
+    /// not come.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn collect(
+        &mut self,
+        counters: &Map,
+        transmit: &Transmit,
+        told: &Told,
+        now: Nanos,
+        accounts: &mut Accounts<'_>,
+    ) -> io::Result<()> {
+        self.devices(transmit, accounts)?;
+        self.dropped(counters, accounts)?;
+        self.tables(counters, told, now, accounts)?;
+        self.cells(counters, accounts)?;
+        let n_before = self.n_begun;
+        self.begun(counters, accounts)?;
+        self.lost(n_before, accounts);
+        accounts.inside(self.n_inside());
+        Ok(())
+    }
+
+    /// What is left inside is dropped.
+    pub(crate) fn give_up(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) {
+        accounts.dropped(reason, self.n_inside());
+        self.n_ended = self.n_begun;
+        accounts.inside(0);
+    }
+
+    /// A body is another entry's from now on: its counts so far are the table's.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn change_owner(
+        &mut self,
+        counters: &Map,
+        table: usize,
+        body: u32,
+    ) -> io::Result<()> {
+        let mut tables = self.tables.iter();
+        let Some(place) = tables.position(|it| it.table.index() == table) else {
+            return Ok(());
+        };
+        let new = self.read(counters, self.tables[place].first + body, 1)?;
+        self.tables[place].hits += new.first().map_or(0, |count| count.packets);
+        Ok(())
+    }
+
+    fn devices(&mut self, transmit: &Transmit, accounts: &mut Accounts<'_>) -> io::Result<()> {
+        for (port, interface, seen) in &mut self.devices {
+            let count = transmit.count(*interface)?;
+            let sent = since(&mut seen.sent, count.sent);
+            let refused = since(&mut seen.refused, count.refused);
+            accounts.sent(*port, sent.packets, sent.bytes);
+            accounts.dropped(DropReason::DeviceRefused, refused.packets);
+            self.n_ended += sent.packets + refused.packets;
+        }
+        Ok(())
+    }
+
+    fn dropped(&mut self, counters: &Map, accounts: &mut Accounts<'_>) -> io::Result<()> {
+        let reasons = DropReason::ALL.iter().copied().map(Kind::Dropped);
+        self.add(counters, self.layout.dropped, reasons.collect(), accounts)
+    }
+
+    fn begun(&mut self, counters: &Map, accounts: &mut Accounts<'_>) -> io::Result<()> {
+        let ports: Vec<PortId> = self.devices.iter().map(|(port, ..)| *port).collect();
+        for port in ports {
+            let kind = Kind::Received(port);
+            self.add(
+                counters,
+                self.layout.received_by(port),
+                vec![kind],
+                accounts,
+            )?;
+        }
+        let kind = Kind::Replicated;
+        self.add(counters, self.layout.replicated, vec![kind], accounts)
+    }
+
+    fn add(
+        &mut self,
+        counters: &Map,
+        first: u32,
+        kinds: Vec<Kind>,
+        accounts: &mut Accounts<'_>,
+    ) -> io::Result<()> {
+        let new = self.read(counters, first, kinds.len() as u32)?;
+        for (kind, new) in kinds.into_iter().zip(new) {
+            match kind {
+                Kind::Received(port) => {
+                    accounts.received(port, new.packets, new.bytes);
+                    self.n_begun += new.packets;
+                }
+                Kind::Dropped(reason) => {
+                    accounts.dropped(reason, new.packets);
+                    self.n_ended += new.packets;
+                }
+                // In place of bytes it has the copies beyond one.
+                Kind::Replicated => {
+                    accounts.replicated(new.bytes);
+                    self.n_begun += new.bytes;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tables(
+        &mut self,
+        counters: &Map,
+        told: &Told,
+        now: Nanos,
+        accounts: &mut Accounts<'_>,
+    ) -> io::Result<()> {
+        for place in 0..self.tables.len() {
+            let TableCounts { table, first, .. } = self.tables[place];
+            let mut lookups = TableCounters {
+                hits: std::mem::take(&mut self.tables[place].hits),
+                misses: 0,
+            };
+            let new = self.read(counters, first, told.n_used(table))?;
+            for (body, new) in (0..).zip(new).filter(|(_, new)| new.packets > 0) {
+                match body {
+                    0 => lookups.misses += new.packets,
+                    _ => lookups.hits += new.packets,
+                }
+                if let Some(entry) = told.owner(table, body) {
+                    accounts.entry(table, entry, new, now);
+                }
+            }
+            accounts.table(table, lookups);
+        }
+        Ok(())
+    }
+
+    fn cells(&mut self, counters: &Map, accounts: &mut Accounts<'_>) -> io::Result<()> {
+        for place in 0..self.cells.len() {
+            let CellCounts { counter, first, n } = self.cells[place];
+            let new = self.read(counters, first, n)?;
+            for (cell, new) in new.into_iter().enumerate() {
+                if new.packets > 0 {
+                    accounts.counter(counter, cell, new);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where nothing comes any more, packets that have not ended were lost on the way to a device.
+    fn lost(&mut self, n_before: u64, accounts: &mut Accounts<'_>) {
+        if self.n_begun != n_before || self.n_inside() == 0 {
+            self.quiet_since = None;
+            return;
+        }
+        let since = *self.quiet_since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= LOST_AFTER {
+            self.give_up(DropReason::DeviceRefused, accounts);
+        }
+    }
+
+    /// What is new of these counters.
+    fn read(&mut self, counters: &Map, first: u32, n: u32) -> io::Result<Vec<CounterValue>> {
+        let values = counters.look_up_range(first, n)?;
+        let n_bytes = counters.value_bytes();
+        let n_processors = n_possible_processors()?.max(1);
+        let values = values.chunks_exact(n_bytes.max(1));
+        let seen = self.seen.iter_mut().skip(first as usize);
+        Ok(values
+            .zip(seen)
+            .map(|(value, seen)| since(seen, sum(value, n_bytes / n_processors)))
+            .collect())
+    }
+}
+
+/// What all processors have counted.
+fn sum(value: &[u8], n_bytes: usize) -> CounterValue {
+    let mut sum = CounterValue::default();
+    for processor in value.chunks_exact(n_bytes.max(1)) {
+        let word = |at: usize| {
+            processor
+                .get(at..at + 8)?
+                .try_into()
+                .ok()
+                .map(u64::from_ne_bytes)
+        };
+        sum.packets += word(0).unwrap_or(0);
+        sum.bytes += word(8).unwrap_or(0);
+    }
+    sum
+}
+
+/// What has come since, which is the last that was seen from now on.
+fn since(seen: &mut CounterValue, now: CounterValue) -> CounterValue {
+    let new = CounterValue {
+        packets: now.packets.saturating_sub(seen.packets),
+        bytes: now.bytes.saturating_sub(seen.bytes),
+    };
+    *seen = now;
+    new
+}

@@ -1,0 +1,225 @@
+//! How a table's keys lead to bodies, as the kernel has it now.
+
+use std::collections::HashMap;
+use std::io;
+use std::slice;
+
+use bpf::Write;
+
+use super::grace::{Graces, Moment};
+use super::maps::Maps;
+use super::prefixes::Prefixes;
+use crate::image::{EncodedKey, Index, TableLayout};
+
+/// What is in a table's index.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    /// By key as the map has it: the body that it leads to.
+    bodies: HashMap<Vec<u8>, u32>,
+    prefixes: Prefixes,
+    /// Ternary: the masks by number, and how many keys each has.
+    masks: Vec<(Vec<u8>, usize)>,
+    /// When a key was taken out last: its memory may be the next one's.
+    taken_out: Moment,
+}
+
+/// Bytes of a mask's number in front of a ternary key.
+const MASK_NUMBER_BYTES: usize = 4;
+
+impl Keys {
+    /// Leads a key to a body, which is written.
+    ///
+    /// # Errors
+    /// The kernel's error; there is no room.
+    pub(crate) fn put(
+        &mut self,
+        layout: &TableLayout,
+        maps: &Maps,
+        graces: &mut Graces,
+        key: &EncodedKey,
+        body: u32,
+    ) -> io::Result<()> {
+        match (&layout.index, key) {
+            (Index::Direct { at, .. }, EncodedKey::Position(position)) => {
+                let key = position.to_ne_bytes().to_vec();
+                if self.bodies.contains_key(&key) {
+                    graces.wait_past(graces.now())?;
+                }
+                maps.store_u32(at + 4 * position, body);
+                self.bodies.insert(key, body);
+            }
+            (Index::Hash { map, .. }, EncodedKey::Bytes(key)) => {
+                self.write(graces, key, body, |key, body| {
+                    maps.get(*map)?.update(key, body, Write::Any)
+                })?;
+            }
+            (Index::Lpm { map, .. }, EncodedKey::Bytes(key)) => {
+                let longer = self.prefixes.next_longer(key);
+                self.write(graces, key, body, |key, body| {
+                    maps.get(*map)?.update(key, body, Write::Any)
+                })?;
+                self.prefixes.insert(key, body);
+                link(layout, maps, &longer, body);
+            }
+            (Index::Ternary { map, .. }, EncodedKey::Masked { mask, key }) => {
+                let number = self.mask_number(layout, maps, mask, key)?;
+                let mut key = key.clone();
+                key[..MASK_NUMBER_BYTES].copy_from_slice(&(number as u32).to_ne_bytes());
+                self.write(graces, &key, body, |key, body| {
+                    maps.get(*map)?.update(key, body, Write::Any)
+                })?;
+                self.masks[number].1 += 1;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Writes a key into a map when no packet sees another one in its place.
+    fn write(
+        &mut self,
+        graces: &mut Graces,
+        key: &[u8],
+        body: u32,
+        write: impl FnOnce(&[u8], &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        // One that is there has been removed, but packets may still see what it was.
+        let moment = match self.bodies.contains_key(key) {
+            true => graces.now(),
+            false => self.taken_out,
+        };
+        graces.wait_past(moment)?;
+        write(key, &body.to_ne_bytes())?;
+        self.bodies.insert(key.to_vec(), body);
+        Ok(())
+    }
+
+    /// The body that a new one's link is to name: that of the next shorter prefix.
+    pub(crate) fn shorter(&self, key: &EncodedKey) -> u32 {
+        match key {
+            EncodedKey::Bytes(key) => self.prefixes.shorter(key),
+            _ => 0,
+        }
+    }
+
+    /// A number of the mask under which the key is free.
+    fn mask_number(
+        &mut self,
+        layout: &TableLayout,
+        maps: &Maps,
+        mask: &[u8],
+        key: &[u8],
+    ) -> io::Result<usize> {
+        let Index::Ternary {
+            key_bytes,
+            n_masks,
+            masks,
+            n_masks_max,
+            ..
+        } = &layout.index
+        else {
+            return Err(io::Error::other("the table has no masks"));
+        };
+        let mut numbered = key.to_vec();
+        for (number, (other, _)) in self.masks.iter().enumerate() {
+            numbered[..MASK_NUMBER_BYTES].copy_from_slice(&(number as u32).to_ne_bytes());
+            if other == mask && !self.bodies.contains_key(&numbered) {
+                return Ok(number);
+            }
+        }
+        let number = self.masks.len();
+        if number >= *n_masks_max as usize {
+            return Err(io::Error::other(format!(
+                "its entries have more than {n_masks_max} masks"
+            )));
+        }
+        maps.store_bytes(masks + number as u32 * key_bytes, mask);
+        self.masks.push((mask.to_vec(), 0));
+        maps.store_u32(*n_masks, number as u32 + 1);
+        Ok(number)
+    }
+
+    /// Takes a key out that leads to this body, which no packet sees any more. Where the key leads to
+    /// another one by now it stays.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn take_out(
+        &mut self,
+        layout: &TableLayout,
+        maps: &Maps,
+        now: Moment,
+        key: &EncodedKey,
+        body: u32,
+    ) -> io::Result<()> {
+        match (&layout.index, key) {
+            (Index::Direct { at, .. }, EncodedKey::Position(position)) => {
+                if !self.forget(&position.to_ne_bytes(), body) {
+                    return Ok(());
+                }
+                maps.store_u32(at + 4 * position, 0);
+            }
+            (Index::Hash { map, .. }, EncodedKey::Bytes(key)) => {
+                if !self.forget(key, body) {
+                    return Ok(());
+                }
+                maps.get(*map)?.delete(key)?;
+                self.taken_out = now;
+            }
+            (Index::Lpm { map, .. }, EncodedKey::Bytes(key)) => {
+                if !self.forget(key, body) {
+                    return Ok(());
+                }
+                let longer = self.prefixes.next_longer(key);
+                link(layout, maps, &longer, self.prefixes.shorter(key));
+                self.prefixes.remove(key);
+                maps.get(*map)?.delete(key)?;
+                self.taken_out = now;
+            }
+            (Index::Ternary { map, .. }, EncodedKey::Masked { mask, key }) => {
+                for number in 0..self.masks.len() {
+                    let mut numbered = key.clone();
+                    numbered[..MASK_NUMBER_BYTES].copy_from_slice(&(number as u32).to_ne_bytes());
+                    if self.masks[number].0 == *mask && self.forget(&numbered, body) {
+                        maps.get(*map)?.delete(&numbered)?;
+                        self.masks[number].1 -= 1;
+                        self.taken_out = now;
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, key: &[u8], body: u32) -> bool {
+        let leads_there = self.bodies.get(key) == Some(&body);
+        if leads_there {
+            self.bodies.remove(key);
+        }
+        leads_there
+    }
+
+    /// Takes masks without keys away from the end, when no packet sees a key of them any more.
+    pub(crate) fn take_masks_away(&mut self, layout: &TableLayout, maps: &Maps) {
+        let Index::Ternary { n_masks, .. } = &layout.index else {
+            return;
+        };
+        while self.masks.pop_if(|(_, n_keys)| *n_keys == 0).is_some() {
+            maps.store_u32(*n_masks, self.masks.len() as u32);
+        }
+    }
+}
+
+/// Has bodies name another one as that of their next shorter prefix.
+fn link(layout: &TableLayout, maps: &Maps, bodies: &[u32], to: u32) {
+    if let Some(link) = layout.body.link {
+        for body in bodies {
+            let to = u64::from(to).to_ne_bytes();
+            maps.store_bytes(
+                layout.body.at(*body) + link,
+                slice::from_ref(&to).as_flattened(),
+            );
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! A program that forwards: its image's maps, its programs, what was told and counted.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+
+use bpf::{Program, ProgramConfig, ProgramKind};
+use dataplane::engine::{Change, Interpreted};
+use dataplane::offload::{Accounts, Written};
+use dataplane::{DropReason, Nanos, PortId};
+
+use super::begun::finishing;
+use super::counts::Counts;
+use super::groups::FanOuts;
+use super::maps::Maps;
+use super::offload::KernelPort;
+use super::table::Table;
+use super::told::Told;
+use super::transmit::Transmit;
+use super::writer::{Message, Progress, TableRef, Writer};
+use crate::compile::compile;
+use crate::image::{Image, Interface, MapRef, MapRole, Room, TableLayout};
+
+/// Why it cannot go on.
+type Reason = String;
+
+/// A program in the kernel. Frames of its ports meet it until it is dropped.
+pub(super) struct Loaded {
+    ports: Vec<KernelPort>,
+    image: Image,
+    maps: Arc<Maps>,
+    counters: MapRef,
+    transmit: Transmit,
+    /// First of each port's sockets.
+    sockets: HashMap<PortId, u32>,
+    told: Told,
+    counts: Counts,
+    /// What could not be said in the kernel, for the next commit to tell.
+    unsaid: Option<Reason>,
+    messages: Option<Sender<Message>>,
+    writer: Option<JoinHandle<()>>,
+    progress: Arc<Progress>,
+    /// Epochs from here on it was not told of.
+    next_epoch: u64,
+    egress: Egress,
+}
+
+/// Programs of device maps' entries.
+struct Egress {
+    /// Over the copies of groups.
+    copies: Arc<Program>,
+    /// Over what leaves as ingress has made it.
+    unicast: Program,
+}
+
+impl Egress {
+    fn load(image: &Image, maps: &Maps, transmit: &Transmit) -> Result<Egress, Reason> {
+        let copies = image.egress.as_ref().map(|code| maps.link(code));
+        let copies = transmit.load_egress("reprise_copies", copies.as_deref());
+        let unicast = transmit.load_egress("reprise_unicast", None);
+        Ok(Egress {
+            copies: Arc::new(copies.map_err(kernel("load the program of copies"))?),
+            unicast: unicast.map_err(kernel("load the program of what leaves"))?,
+        })
+    }
+}
+
+/// The tables, and the groups where the kernel makes copies, as the writer has them.
+fn written_to(
+    program: &dataplane::Program,
+    image: &Image,
+    maps: &Maps,
+    ports: &[KernelPort],
+    copies: &Arc<Program>,
+) -> (HashMap<TableRef, Table>, Option<(TableLayout, FanOuts)>) {
+    let mut tables = HashMap::new();
+    for ((table, info), layout) in program.tables().zip(&image.tables) {
+        let made = Table::new(info.name.clone(), layout.clone(), maps);
+        tables.insert(TableRef::Program(table.index()), made);
+    }
+    let groups = image.fan_out.clone().map(|fan_out| {
+        let layout = fan_out.groups.clone();
+        let table = Table::new("multicast groups".into(), layout.clone(), maps);
+        tables.insert(TableRef::Groups, table);
+        let interfaces = ports.iter().map(|port| (port.id, port.interface.index()));
+        let spec = image.maps.get(fan_out.devices.index());
+        let n_fan_outs = spec.map_or(0, |spec| spec.n_entries_max);
+        let copies = Arc::clone(copies);
+        let fan_outs = FanOuts::new(fan_out, n_fan_outs, copies, interfaces.collect());
+        (layout, fan_outs)
+    });
+    (tables, groups)
+}
+
+impl Loaded {
+    /// Compiles what is written and has it forward.
+    ///
+    /// # Errors
+    /// Why nothing of the program is taken.
+    pub(super) fn new(
+        ports: &[KernelPort],
+        clock_offset_ns: u64,
+        written: &Written<'_>,
+    ) -> Result<Loaded, Reason> {
+        check(ports)?;
+        let program = written.state().program();
+        let room = room(ports);
+        let image = compile(program, &room).map_err(|refused| refused.to_string())?;
+        let interfaces = ports.iter().map(|port| port.interface.index());
+        let transmit = Transmit::new(interfaces).map_err(kernel("count what devices take"))?;
+        let n_sockets = ports.iter().map(|port| port.interface.n_queues()).sum();
+        let maps = Maps::create(&image, n_sockets).map_err(kernel("make maps"))?;
+        let maps = Arc::new(maps);
+        let egress = Egress::load(&image, &maps, &transmit)?;
+        let (freed_to, freed) = mpsc::channel();
+        let told = Told::new(&image, freed);
+        let (tables, groups) = written_to(program, &image, &maps, ports, &egress.copies);
+        let version_at = image.heap.version;
+        let writer = Writer::new(Arc::clone(&maps), version_at, tables, groups, freed_to);
+        let counters = image.map(MapRole::Counters);
+        let counters = counters.ok_or("the image has no counters")?;
+        let indices = ports.iter().map(|port| (port.id, port.interface.index()));
+        let mut loaded = Loaded {
+            counts: Counts::new(program, &image, indices),
+            ports: ports.to_vec(),
+            image,
+            maps,
+            counters,
+            transmit,
+            sockets: HashMap::new(),
+            told,
+            unsaid: None,
+            messages: None,
+            writer: None,
+            progress: Arc::default(),
+            next_epoch: 0,
+            egress,
+        };
+        loaded.begin(writer, clock_offset_ns, written)?;
+        Ok(loaded)
+    }
+
+    /// What it leaves to the engine.
+    pub(super) fn left(&self) -> Vec<Interpreted> {
+        self.image.left.clone()
+    }
+
+    /// Writes all that is written, then has the programs run.
+    fn begin(
+        &mut self,
+        mut writer: Writer,
+        clock_offset_ns: u64,
+        written: &Written<'_>,
+    ) -> Result<(), Reason> {
+        self.maps.store_u64(self.image.heap.clock, clock_offset_ns);
+        self.put_sockets()
+            .map_err(kernel("give it the ports' sockets"))?;
+        let known: Vec<PortId> = written.ports().collect();
+        for port in known {
+            self.add_port(port).map_err(kernel("make a port known"))?;
+        }
+        self.told.all(written)?;
+        self.told.take_taken();
+        let first = self.told.take();
+        writer
+            .commit(&first)
+            .map_err(kernel("write what is there"))?;
+        self.attach()?;
+        let (to, messages) = mpsc::channel();
+        let progress = Arc::clone(&self.progress);
+        let thread = thread::Builder::new().name("reprise-kernel".into());
+        let thread = thread.spawn(move || writer.run(&messages, &progress));
+        self.writer = Some(thread.map_err(kernel("start a thread"))?);
+        self.messages = Some(to);
+        Ok(())
+    }
+
+    fn put_sockets(&mut self) -> io::Result<()> {
+        let Some(map) = self.image.map(MapRole::Sockets) else {
+            return Ok(());
+        };
+        let mut first = 0;
+        for port in &self.ports {
+            port.interface.put_sockets(self.maps.get(map)?, first)?;
+            self.sockets.insert(port.id, first);
+            first += port.interface.n_queues();
+        }
+        Ok(())
+    }
+
+    /// A port of the switch: its frames are the program's, and packets may leave by it.
+    fn add_port(&mut self, port: PortId) -> io::Result<()> {
+        let Some(served) = self.ports.iter().find(|it| it.id == port) else {
+            return Ok(());
+        };
+        let index = served.interface.index();
+        if let Some(devices) = self.image.map(MapRole::Devices) {
+            let devices = self.maps.get(devices)?;
+            devices.set_device(port.0.into(), index, Some(&self.egress.unicast))?;
+            self.maps.store_u32(self.image.heap.port(port), 1);
+        }
+        if let Some(at) = self.image.heap.interface(index) {
+            let interface = Interface {
+                port: Some(port),
+                sockets: self.sockets.get(&port).copied().unwrap_or(0),
+            };
+            self.maps.store_bytes(at, &interface.to_bytes());
+        }
+        self.told.add_port(port);
+        Ok(())
+    }
+
+    /// Loads the program once for each way to tell which frames are the switch's, and runs it on the ports.
+    fn attach(&self) -> Result<(), Reason> {
+        let mut loaded: BTreeMap<Vec<[u8; 8]>, Program> = BTreeMap::new();
+        for port in &self.ports {
+            let mut code = port.interface.filter();
+            if port.interface.is_virtual() {
+                code.extend(finishing().map_err(kernel("finish checksums"))?);
+            }
+            let filter = code.iter().map(|it| {
+                let [low, high] = it.offset.to_ne_bytes();
+                let [a, b, c, d] = it.immediate.to_ne_bytes();
+                [it.code, it.registers, low, high, a, b, c, d]
+            });
+            let filter: Vec<[u8; 8]> = filter.collect();
+            if !loaded.contains_key(&filter) {
+                code.extend(self.maps.link(&self.image.ingress));
+                let program = Program::load(&ProgramConfig {
+                    name: "reprise_p4",
+                    kind: ProgramKind::Xdp,
+                    has_fragments: false,
+                    instructions: &code,
+                });
+                let program = program.map_err(kernel("load the program"))?;
+                loaded.insert(filter.clone(), program);
+            }
+            if let Some(program) = loaded.get(&filter) {
+                let run = port.interface.run(program);
+                run.map_err(|error| format!("port {}: {error}", port.id))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn changed(&mut self, written: &Written<'_>, change: &Change<'_>) {
+        let result = match change {
+            Change::Port(port) => match self.add_port(*port) {
+                Ok(()) => self.told.resolve_groups(written),
+                Err(error) => Err(format!("port {port}: {error}")),
+            },
+            change => self.told.changed(written, change),
+        };
+        let result = result.and_then(|()| self.change_owners());
+        if let Err(reason) = result {
+            self.unsaid.get_or_insert(reason);
+        }
+    }
+
+    /// Bodies that were given out begin with what others have counted there.
+    fn change_owners(&mut self) -> Result<(), Reason> {
+        let counters = self
+            .maps
+            .get(self.counters)
+            .map_err(kernel("read counters"))?;
+        for taken in self.told.take_taken() {
+            if let TableRef::Program(table) = taken.table {
+                let changed = self.counts.change_owner(counters, table, taken.body);
+                changed.map_err(kernel("read a counter"))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn commit(&mut self) -> Result<(), Reason> {
+        self.check()?;
+        let ops = self.told.take();
+        if ops.is_empty() {
+            return Ok(());
+        }
+        self.tell(Message::Commit(ops))
+    }
+
+    pub(super) fn collect(
+        &mut self,
+        now: Nanos,
+        accounts: &mut Accounts<'_>,
+    ) -> Result<(), Reason> {
+        self.count(now, accounts)?;
+        self.check()
+    }
+
+    fn count(&mut self, now: Nanos, accounts: &mut Accounts<'_>) -> Result<(), Reason> {
+        let counters = self
+            .maps
+            .get(self.counters)
+            .map_err(kernel("read counters"))?;
+        let counts = &mut self.counts;
+        let collected = counts.collect(counters, &self.transmit, &self.told, now, accounts);
+        collected.map_err(kernel("read counters"))
+    }
+
+    pub(super) fn begin_drain(&mut self, epoch: u64) {
+        self.next_epoch = epoch + 1;
+        // Where the thread has ended, the next commit or look at the accounts says so.
+        let _ = self.tell(Message::Drain(epoch));
+    }
+
+    pub(super) fn is_drained(&self, epoch: u64) -> bool {
+        let drained = self.progress.drained.load(Ordering::Acquire);
+        epoch >= self.next_epoch || epoch < drained || self.progress.failure().is_some()
+    }
+
+    fn check(&mut self) -> Result<(), Reason> {
+        match self.unsaid.take().or_else(|| self.progress.failure()) {
+            Some(reason) => Err(reason),
+            None => Ok(()),
+        }
+    }
+
+    fn tell(&self, message: Message) -> Result<(), Reason> {
+        let sent = self.messages.as_ref().map(|to| to.send(message));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            _ => Err("its thread has ended".to_owned()),
+        }
+    }
+
+    /// Leaves all frames to the ports, and gives what was counted.
+    pub(super) fn stop(mut self, now: Nanos, reason: DropReason, accounts: &mut Accounts<'_>) {
+        self.detach();
+        // A failed one gives the accounts as far as it can.
+        let _ = bpf::wait_for_programs();
+        let _ = self.count(now, accounts);
+        self.counts.give_up(reason, accounts);
+    }
+
+    fn detach(&mut self) {
+        for port in &self.ports {
+            // A port that is gone has no frames.
+            let _ = port.interface.run_own();
+        }
+        self.messages = None;
+        if let Some(writer) = self.writer.take() {
+            // Whatever became of it, it writes no more.
+            let _ = writer.join();
+        }
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
+
+/// Whether the ports can be served.
+fn check(ports: &[KernelPort]) -> Result<(), Reason> {
+    for KernelPort { id, interface, .. } in ports {
+        let name = interface.name();
+        if interface.mode() != bpf::AttachMode::Native {
+            return Err(format!(
+                "port {id}: the driver of interface \"{name}\" runs no XDP programs (generic mode)"
+            ));
+        }
+        if interface.has_fragments() {
+            return Err(format!(
+                "port {id}: interface \"{name}\" has frames in several pieces: set its MTU to 3,000 or less"
+            ));
+        }
+        if interface.takes_redirected() == Some(false) {
+            return Err(format!(
+                "port {id}: interface \"{name}\" would lose all that the program sends: on veth turn GRO on at \
+                 the other end (\"ethtool -K PEER gro on\"), or have an XDP program there"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn room(ports: &[KernelPort]) -> Room {
+    let mut room = Room::default();
+    for port in ports {
+        room.interfaces = room.interfaces.max(port.interface.index() + 1);
+    }
+    room
+}
+
+fn kernel(what: &'static str) -> impl Fn(io::Error) -> Reason {
+    move |error| match error.kind() {
+        io::ErrorKind::PermissionDenied if error.raw_os_error().is_some() => {
+            format!("no permission to {what}: run as root outside any user namespace")
+        }
+        _ => format!("the kernel does not let it {what}: {error}"),
+    }
+}

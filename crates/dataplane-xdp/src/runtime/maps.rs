@@ -1,0 +1,143 @@
+//! The maps of an image, made.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bpf::{Map, MapConfig, MapKind, Memory};
+
+use crate::asm::Code;
+use crate::image::{Image, MapRef, MapRole};
+
+/// Entries of the template of inner maps.
+const TEMPLATE_ENTRIES: u32 = 1;
+
+/// `struct bpf_devmap_val`: an interface, and a program over what leaves by it.
+const DEVICE_BYTES: u32 = 8;
+
+enum Made {
+    Heap(Memory),
+    Map(Map),
+}
+
+/// The maps of an image, by [`MapRef`].
+pub(crate) struct Maps {
+    made: Vec<Made>,
+    heap: usize,
+}
+
+impl Maps {
+    /// Makes them, with room for so many sockets.
+    ///
+    /// # Errors
+    /// The kernel's error, with the map's name.
+    pub(crate) fn create(image: &Image, n_sockets: u32) -> io::Result<Maps> {
+        let template = device_map(TEMPLATE_ENTRIES)?;
+        let mut made = Vec::with_capacity(image.maps.len());
+        let mut heap = None;
+        for spec in &image.maps {
+            let is_fan_outs = spec.role == MapRole::FanOuts;
+            let map = Map::create(&MapConfig {
+                name: &spec.name,
+                kind: spec.kind,
+                key_bytes: spec.key_bytes,
+                value_bytes: match spec.role {
+                    MapRole::Devices => DEVICE_BYTES,
+                    _ => spec.value_bytes,
+                },
+                n_entries_max: match spec.role {
+                    MapRole::Sockets => spec.n_entries_max.max(n_sockets),
+                    _ => spec.n_entries_max,
+                },
+                flags: spec.flags,
+                inner: is_fan_outs.then(|| template.as_fd()),
+            });
+            let map = map.map_err(|error| of_map(&spec.name, &error))?;
+            made.push(match spec.role {
+                MapRole::Heap => {
+                    heap = Some(made.len());
+                    Made::Heap(Memory::map_array(map).map_err(|error| of_map(&spec.name, &error))?)
+                }
+                _ => Made::Map(map),
+            });
+        }
+        let heap = heap.ok_or_else(|| io::Error::other("the image has no heap"))?;
+        Ok(Maps { made, heap })
+    }
+
+    /// A map.
+    ///
+    /// # Errors
+    /// The image has no such map.
+    pub(crate) fn get(&self, map: MapRef) -> io::Result<&Map> {
+        match self.made.get(map.index()) {
+            Some(Made::Map(map)) => Ok(map),
+            Some(Made::Heap(memory)) => Ok(memory.map()),
+            None => Err(io::Error::other(format!("the image has no map {}", map.0))),
+        }
+    }
+
+    /// Code with the maps' descriptors in it.
+    pub(crate) fn link(&self, code: &Code) -> Vec<bpf::Instruction> {
+        code.link(|map| match &self.made[map.index()] {
+            Made::Heap(memory) => memory.map().as_fd(),
+            Made::Map(map) => map.as_fd(),
+        })
+    }
+
+    fn heap(&self) -> Option<&Memory> {
+        match self.made.get(self.heap) {
+            Some(Made::Heap(memory)) => Some(memory),
+            _ => None,
+        }
+    }
+
+    /// Writes four bytes of the heap.
+    pub(crate) fn store_u32(&self, at: u32, value: u32) {
+        let word = self
+            .heap()
+            .and_then(|heap| heap.halves().get(at as usize / 4));
+        if let Some(word) = word {
+            word.store(value, Ordering::Release);
+        }
+    }
+
+    /// Writes eight bytes of the heap, which programs see behind all that was written before.
+    pub(crate) fn store_u64(&self, at: u32, value: u64) {
+        if let Some(word) = self.word(at) {
+            word.store(value, Ordering::Release);
+        }
+    }
+
+    /// Writes words of eight bytes in host order.
+    pub(crate) fn store_bytes(&self, at: u32, bytes: &[u8]) {
+        for (at, word) in (at..).step_by(8).zip(bytes.chunks_exact(8)) {
+            let word = word.try_into().map_or(0, u64::from_ne_bytes);
+            self.store_u64(at, word);
+        }
+    }
+
+    fn word(&self, at: u32) -> Option<&AtomicU64> {
+        self.heap()?.words().get(at as usize / 8)
+    }
+}
+
+/// A map of devices with so many entries, from 1.
+///
+/// # Errors
+/// The kernel's error.
+pub(crate) fn device_map(n_entries: u32) -> io::Result<Map> {
+    Map::create(&MapConfig {
+        name: "reprise_copies",
+        kind: MapKind::DeviceMap,
+        key_bytes: 4,
+        value_bytes: DEVICE_BYTES,
+        n_entries_max: n_entries,
+        flags: 0,
+        inner: None,
+    })
+}
+
+fn of_map(name: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("map \"{name}\": {error}"))
+}

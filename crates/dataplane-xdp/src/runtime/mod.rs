@@ -1,0 +1,18 @@
+//! An image in the kernel: its maps, its programs on the ports, and what they count.
+
+mod begun;
+mod counts;
+mod grace;
+mod groups;
+mod index;
+mod loaded;
+mod maps;
+mod offload;
+mod prefixes;
+mod ranges;
+mod table;
+mod told;
+pub mod transmit;
+mod writer;
+
+pub use offload::{KernelOffload, KernelPort};

@@ -1,0 +1,105 @@
+//! The prefixes of a trie, so that each one's next shorter one is known: a packet goes on there where an
+//! entry does not hold for it.
+
+use std::collections::BTreeMap;
+
+/// A key of a trie: bits, and their number in front, of 4 bytes in host order.
+type Key = Vec<u8>;
+
+/// Prefixes and the numbers of their bodies.
+#[derive(Debug, Default)]
+pub(crate) struct Prefixes {
+    /// By bits, then length: a prefix is followed by all longer ones of it.
+    bodies: BTreeMap<(Vec<u8>, u32), u32>,
+}
+
+fn split(key: &Key) -> (Vec<u8>, u32) {
+    let (length, bits) = key.split_at(4.min(key.len()));
+    let length = length.try_into().map_or(0, u32::from_ne_bytes);
+    (bits.to_vec(), length)
+}
+
+/// The first bits, the others zero.
+fn cut(bits: &[u8], length: u32) -> Vec<u8> {
+    let mut cut = bits.to_vec();
+    for (position, byte) in (0..).step_by(8).zip(&mut cut) {
+        let kept = length.saturating_sub(position).min(8);
+        *byte &= !(0xff_u16 >> kept) as u8;
+    }
+    cut
+}
+
+impl Prefixes {
+    /// The body of the next shorter prefix, or 0.
+    pub(crate) fn shorter(&self, key: &Key) -> u32 {
+        let (bits, length) = split(key);
+        let lengths = (0..length).rev();
+        let mut bodies =
+            lengths.filter_map(|length| self.bodies.get(&(cut(&bits, length), length)));
+        bodies.next().copied().unwrap_or(0)
+    }
+
+    /// The bodies of those whose next shorter prefix this one is, or would be.
+    pub(crate) fn next_longer(&self, key: &Key) -> Vec<u32> {
+        let (bits, length) = split(key);
+        let from = (bits.clone(), length + 1);
+        let mut found = Vec::new();
+        // Those behind it that are longer ones of it; of one that was found all longer ones are left out.
+        let mut last: Option<(Vec<u8>, u32)> = None;
+        for ((other, other_length), body) in self.bodies.range(from..) {
+            if cut(other, length) != bits {
+                break;
+            }
+            let is_below = last.as_ref().is_some_and(|(last, last_length)| {
+                other_length > last_length && cut(other, *last_length) == *last
+            });
+            if *other_length > length && !is_below {
+                found.push(*body);
+                last = Some((other.clone(), *other_length));
+            }
+        }
+        found
+    }
+
+    pub(crate) fn insert(&mut self, key: &Key, body: u32) {
+        self.bodies.insert(split(key), body);
+    }
+
+    pub(crate) fn remove(&mut self, key: &Key) {
+        self.bodies.remove(&split(key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(bytes: [u8; 2], length: u32) -> Key {
+        [&length.to_ne_bytes()[..], &bytes].concat()
+    }
+
+    #[test]
+    fn the_next_shorter_prefix_and_the_next_longer_ones_are_found() {
+        let mut prefixes = Prefixes::default();
+        let all = [
+            (key([0, 0], 0), 1),
+            (key([0xc0, 0], 2), 2),
+            (key([0xc0, 0], 8), 3),
+            (key([0xc0, 0x80], 9), 4),
+            (key([0xc1, 0], 8), 5),
+            (key([0x80, 0], 16), 6),
+        ];
+        for (key, body) in &all {
+            prefixes.insert(key, *body);
+        }
+        let shorter: Vec<u32> = all.iter().map(|(key, _)| prefixes.shorter(key)).collect();
+        assert_eq!(shorter, [0, 1, 2, 3, 2, 1]);
+        assert_eq!(prefixes.next_longer(&all[0].0), [6, 2]);
+        assert_eq!(prefixes.next_longer(&all[1].0), [3, 5]);
+        // One that is not there yet comes between.
+        assert_eq!(prefixes.next_longer(&key([0x80, 0], 1)), [6, 2]);
+        prefixes.remove(&all[2].0);
+        assert_eq!(prefixes.shorter(&all[3].0), 2);
+        assert_eq!(prefixes.next_longer(&all[1].0), [4, 5]);
+    }
+}

@@ -1,0 +1,167 @@
+//! A table as the kernel has it: bodies with two slots each, and the keys that lead to them.
+
+use std::io;
+
+use super::grace::{Graces, Moment};
+use super::index::Keys;
+use super::maps::Maps;
+use crate::image::{ACTION_MISS, EncodedKey, Index, NEVER, TableLayout};
+
+/// What is to be written of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TableOp {
+    /// A body's slot from this commit on, as [`TableLayout::encode_slot`] gives it.
+    Show { body: u32, slot: Vec<u8> },
+    /// A key that leads to a body, whose slot is shown in the same commit. The rank is a ternary entry's.
+    Put {
+        key: EncodedKey,
+        body: u32,
+        rank: u64,
+    },
+    /// An entry that is not there from this commit on.
+    Remove { key: EncodedKey, body: u32 },
+}
+
+#[derive(Debug, Clone, Copy)]
+struct BodyState {
+    /// Which slot was written last, once one was.
+    newest: Option<usize>,
+    /// From which version on it holds.
+    version: u64,
+    /// When it became visible.
+    shown: Moment,
+}
+
+/// A table's bodies and keys.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) name: String,
+    layout: TableLayout,
+    bodies: Vec<BodyState>,
+    keys: Keys,
+    /// Bodies of this commit.
+    written: Vec<u32>,
+}
+
+const FRESH: BodyState = BodyState {
+    newest: None,
+    version: 0,
+    shown: Moment::NEVER,
+};
+
+impl Table {
+    pub(crate) fn new(name: String, layout: TableLayout, maps: &Maps) -> Table {
+        let table = Table {
+            name,
+            bodies: vec![FRESH; layout.body.n as usize],
+            layout,
+            keys: Keys::default(),
+            written: Vec::new(),
+        };
+        (0..table.layout.body.n).for_each(|body| table.blank(maps, body));
+        table
+    }
+
+    /// None of the body's slots holds.
+    fn blank(&self, maps: &Maps, body: u32) {
+        if !matches!(self.layout.index, Index::Left) {
+            let at = self.layout.body.at(body);
+            maps.store_u64(at, NEVER);
+            maps.store_u64(at + 8, NEVER);
+        }
+    }
+
+    /// Writes a part of the commit that will be shown with this version.
+    ///
+    /// # Errors
+    /// The kernel's error; there is no room.
+    pub(crate) fn write(
+        &mut self,
+        maps: &Maps,
+        graces: &mut Graces,
+        version: u64,
+        op: &TableOp,
+    ) -> io::Result<()> {
+        match op {
+            TableOp::Show { body, slot } => self.show(maps, graces, version, *body, slot),
+            TableOp::Put { key, body, rank } => {
+                let link = match self.layout.index {
+                    Index::Ternary { .. } => *rank,
+                    Index::Lpm { .. } => u64::from(self.keys.shorter(key)),
+                    _ => 0,
+                };
+                if let Some(at) = self.layout.body.link {
+                    maps.store_u64(self.layout.body.at(*body) + at, link);
+                }
+                self.keys.put(&self.layout, maps, graces, key, *body)
+            }
+            TableOp::Remove { body, .. } => {
+                let miss = self.layout.encode_slot(ACTION_MISS, &[]);
+                self.show(maps, graces, version, *body, &miss)
+            }
+        }
+    }
+
+    /// Writes the slot that packets do not see, when none is left that could.
+    fn show(
+        &mut self,
+        maps: &Maps,
+        graces: &mut Graces,
+        version: u64,
+        body: u32,
+        slot: &[u8],
+    ) -> io::Result<()> {
+        let Some(state) = self.bodies.get_mut(body as usize) else {
+            return Err(io::Error::other(format!("there is no body {body}")));
+        };
+        let place = match state.newest {
+            // Nobody sees this commit yet.
+            Some(newest) if state.version == version => newest,
+            Some(newest) => {
+                graces.wait_past(state.shown)?;
+                1 - newest
+            }
+            None => 0,
+        };
+        *state = BodyState {
+            newest: Some(place),
+            version,
+            shown: state.shown,
+        };
+        let at = self.layout.body.at(body);
+        let holds_from = at + 8 * place as u32;
+        maps.store_u64(holds_from, NEVER);
+        maps.store_bytes(at + self.layout.body.slots[place], slot);
+        maps.store_u64(holds_from, version);
+        self.written.push(body);
+        Ok(())
+    }
+
+    /// The commit is visible from now on.
+    pub(crate) fn shown(&mut self, now: Moment) {
+        for body in self.written.drain(..) {
+            self.bodies[body as usize].shown = now;
+        }
+    }
+
+    /// Takes the key of an entry out that no packet sees any more.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn take_out(
+        &mut self,
+        maps: &Maps,
+        now: Moment,
+        key: &EncodedKey,
+        body: u32,
+    ) -> io::Result<()> {
+        self.keys.take_out(&self.layout, maps, now, key, body)
+    }
+
+    /// A body to which no packet comes any more can be another entry's.
+    pub(crate) fn free(&mut self, maps: &Maps, body: u32) {
+        self.keys.take_masks_away(&self.layout, maps);
+        self.bodies[body as usize] = FRESH;
+        self.blank(maps, body);
+    }
+}

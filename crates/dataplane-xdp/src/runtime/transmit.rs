@@ -1,0 +1,275 @@
+//! What leaves by our ports, counted where it is known: when a device takes the frames.
+//!
+//! Frames that are redirected to a device wait in a queue of its own on each processor, up to 16. When it is
+//! flushed, the kernel runs the device map's program over each frame, gives what is left to the driver, and
+//! passes a tracepoint (`xdp_devmap_xmit`) that says how many the driver took: the first ones. All of that happens
+//! without a break on one processor. So the program notes how long each frame is that it lets pass, and a
+//! second one at the tracepoint adds what was taken and what was not to the port's counts.
+//!
+//! ```text
+//! queue of a device: | a | b | c |  ->  program: note 60, 1400, 90  ->  driver  ->  tracepoint: 2 taken, so
+//!                                                                          60 + 1400 bytes sent, 90 refused
+//! ```
+
+use std::io;
+use std::os::fd::AsFd;
+
+use bpf::{
+    Instruction, Link, Map, MapConfig, MapKind, Program, ProgramConfig, ProgramKind, Write,
+    n_possible_processors,
+};
+use dataplane::CounterValue;
+
+use crate::asm::reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
+use crate::asm::{Alu, Assembler, Helper, Jump, Reg, Size, Symbol};
+use crate::image::MapRef;
+
+/// Frames of a device's queue on a processor, `DEV_MAP_BULK_SIZE`.
+const QUEUE_FRAMES: u32 = 16;
+
+// `struct xdp_md`, `enum xdp_action`.
+const XDP_MD_DATA: i16 = 0;
+const XDP_MD_DATA_END: i16 = 4;
+const XDP_MD_EGRESS_IFINDEX: i16 = 20;
+const XDP_PASS: u64 = 2;
+
+/// The note on a processor: the interface, the number of frames, their lengths.
+mod note {
+    pub(super) const INTERFACE: i16 = 0;
+    pub(super) const N_FRAMES: i16 = 4;
+    pub(super) const LENGTHS: i16 = 8;
+    pub(super) const BYTES: u32 = 8 + 4 * super::QUEUE_FRAMES;
+}
+
+/// A port's counts on a processor.
+mod count {
+    pub(super) const SENT: i16 = 0;
+    pub(super) const REFUSED: i16 = 16;
+    pub(super) const BYTES: u32 = 32;
+}
+
+/// Where the tracepoint has how many frames the driver took: its third argument.
+const TRACEPOINT_SENT: i16 = 16;
+
+/// Ends a program, and goes on elsewhere in it: RFC 9669, section 4.3.
+const EXIT: u8 = 0x95;
+const JUMP: u8 = 0x05;
+
+/// The maps, as the programs name them.
+const NOTES: MapRef = MapRef(0);
+const COUNTS: MapRef = MapRef(1);
+
+/// What a port's device has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCount {
+    /// Frames that it took.
+    pub sent: CounterValue,
+    /// Frames that it did not take.
+    pub refused: CounterValue,
+}
+
+/// Counts what devices take.
+#[derive(Debug)]
+pub struct Transmit {
+    notes: Map,
+    counts: Map,
+    _link: Link,
+    _program: Program,
+}
+
+impl Transmit {
+    /// Counts for these interfaces from now on.
+    ///
+    /// # Errors
+    /// The kernel's error; it has no tracepoint `xdp_devmap_xmit`.
+    pub fn new(interfaces: impl IntoIterator<Item = u32>) -> io::Result<Transmit> {
+        let interfaces: Vec<u32> = interfaces.into_iter().collect();
+        let map = |name, kind, value_bytes, n_entries_max| {
+            Map::create(&MapConfig {
+                name,
+                kind,
+                key_bytes: 4,
+                value_bytes,
+                n_entries_max,
+                flags: 0,
+                inner: None,
+            })
+        };
+        let notes = map("reprise_notes", MapKind::PerCpuArray, note::BYTES, 1)?;
+        let n_counts = interfaces.len().max(1) as u32;
+        let counts = map("reprise_sent", MapKind::PerCpuHash, count::BYTES, n_counts)?;
+        for interface in &interfaces {
+            let zeros = vec![0; counts.value_bytes()];
+            counts.update(&interface.to_ne_bytes(), &zeros, Write::Any)?;
+        }
+        let program = Program::load(&ProgramConfig {
+            name: "reprise_taken",
+            kind: ProgramKind::RawTracepoint,
+            has_fragments: false,
+            instructions: &at_tracepoint(&notes, &counts)?,
+        })?;
+        let link = Link::attach_tracepoint(&program, c"xdp_devmap_xmit")?;
+        Ok(Transmit {
+            notes,
+            counts,
+            _link: link,
+            _program: program,
+        })
+    }
+
+    /// The program of a device map's entries: `egress`, where there is one, and a note of what it lets pass.
+    /// `egress` keeps the context in R6.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn load_egress(&self, name: &str, egress: Option<&[Instruction]>) -> io::Result<Program> {
+        Program::load(&ProgramConfig {
+            name,
+            kind: ProgramKind::XdpDeviceMap,
+            has_fragments: false,
+            instructions: &noting(&self.notes, egress)?,
+        })
+    }
+
+    /// What an interface's device has done so far.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn count(&self, interface: u32) -> io::Result<DeviceCount> {
+        let mut sum = DeviceCount::default();
+        let Some(value) = self.counts.look_up(&interface.to_ne_bytes())? else {
+            return Ok(sum);
+        };
+        let n_bytes = value.len() / n_possible_processors()?.max(1);
+        for counts in value.chunks_exact(n_bytes) {
+            let words: Vec<u64> = counts
+                .chunks_exact(8)
+                .filter_map(|word| Some(u64::from_ne_bytes(word.try_into().ok()?)))
+                .collect();
+            if let [sent, sent_bytes, refused, refused_bytes] = words[..] {
+                sum.sent.packets += sent;
+                sum.sent.bytes += sent_bytes;
+                sum.refused.packets += refused;
+                sum.refused.bytes += refused_bytes;
+            }
+        }
+        Ok(sum)
+    }
+}
+
+/// Looks up the entry of a map whose key is at `R10 - 4`, into R0; returns `XDP_PASS` where there is none.
+fn look_up(asm: &mut Assembler, map: MapRef) {
+    asm.symbol(R1, Symbol::Map(map));
+    asm.mov(R2, R10);
+    asm.alu_imm(Alu::Add, R2, -4);
+    asm.call(Helper::MapLookupElem);
+    let found = asm.label();
+    asm.jump_if_imm(Jump::Ne, R0, 0, found);
+    give(asm, XDP_PASS);
+    asm.place(found);
+}
+
+/// Returns a number.
+fn give(asm: &mut Assembler, number: u64) {
+    asm.mov_imm(R0, number);
+    asm.exit();
+}
+
+/// The program of a device map's entries: `egress`, which keeps the context in R6, with a note in place of each
+/// of its ends that lets the frame pass. It is not called as a function, since it may take the whole stack.
+fn noting(notes: &Map, egress: Option<&[Instruction]>) -> io::Result<Vec<Instruction>> {
+    let mut asm = Assembler::default();
+    if egress.is_some() {
+        let passes = asm.label();
+        asm.jump_if_imm(Jump::Eq, R0, XDP_PASS as i32, passes);
+        asm.exit();
+        asm.place(passes);
+    } else {
+        asm.mov(R6, R1);
+    }
+    asm.store_imm(Size::B4, R10, -4, 0);
+    look_up(&mut asm, NOTES);
+    asm.load(Size::B4, R1, R6, XDP_MD_DATA);
+    asm.load(Size::B4, R2, R6, XDP_MD_DATA_END);
+    asm.alu(Alu::Sub, R2, R1);
+    asm.load(Size::B4, R3, R0, note::N_FRAMES);
+    asm.mov(R4, R3);
+    asm.alu_imm(Alu::And, R4, QUEUE_FRAMES as i32 - 1);
+    asm.alu_imm(Alu::Lsh, R4, 2);
+    asm.alu(Alu::Add, R4, R0);
+    asm.store(Size::B4, R4, note::LENGTHS, R2);
+    asm.alu_imm(Alu::Add, R3, 1);
+    asm.store(Size::B4, R0, note::N_FRAMES, R3);
+    asm.load(Size::B4, R3, R6, XDP_MD_EGRESS_IFINDEX);
+    asm.store(Size::B4, R0, note::INTERFACE, R3);
+    give(&mut asm, XDP_PASS);
+    let mut program = egress.unwrap_or_default().to_vec();
+    let end = program.len();
+    for (at, instruction) in program.iter_mut().enumerate() {
+        if instruction.code == EXIT {
+            instruction.code = JUMP;
+            instruction.offset = i16::try_from(end - at - 1).map_err(io::Error::other)?;
+        }
+    }
+    program.extend(linked(asm, &[notes])?);
+    Ok(program)
+}
+
+/// The program at the tracepoint: of the frames that were noted the first ones were taken.
+fn at_tracepoint(notes: &Map, counts: &Map) -> io::Result<Vec<Instruction>> {
+    let mut asm = Assembler::default();
+    asm.mov(R6, R1);
+    asm.store_imm(Size::B4, R10, -4, 0);
+    look_up(&mut asm, NOTES);
+    asm.mov(R7, R0);
+    asm.load(Size::B4, R1, R7, note::INTERFACE);
+    // Another program's frames: nobody has noted them.
+    let is_ours = asm.label();
+    asm.jump_if_imm(Jump::Ne, R1, 0, is_ours);
+    give(&mut asm, 0);
+    asm.place(is_ours);
+    asm.store(Size::B4, R10, -4, R1);
+    asm.load(Size::B4, R9, R7, note::N_FRAMES);
+    asm.store_imm(Size::B4, R7, note::INTERFACE, 0);
+    asm.store_imm(Size::B4, R7, note::N_FRAMES, 0);
+    look_up(&mut asm, COUNTS);
+    asm.load(Size::B4, R8, R6, TRACEPOINT_SENT);
+    // R2 and R3 are packets and bytes taken, R4 and R5 refused.
+    for register in [R2, R3, R4, R5] {
+        asm.mov_imm(register, 0);
+    }
+    let end = asm.label();
+    for place in 0..QUEUE_FRAMES {
+        asm.jump_if_imm(Jump::Le, R9, place as i32, end);
+        asm.load(Size::B4, R1, R7, note::LENGTHS + 4 * place as i16);
+        let (is_refused, next) = (asm.label(), asm.label());
+        asm.jump_if_imm(Jump::Le, R8, place as i32, is_refused);
+        add(&mut asm, R2, R3);
+        asm.jump(next);
+        asm.place(is_refused);
+        add(&mut asm, R4, R5);
+        asm.place(next);
+    }
+    asm.place(end);
+    let sums = [(count::SENT, R2, R3), (count::REFUSED, R4, R5)];
+    for (at, packets, bytes) in sums {
+        for (at, sum) in [(at, packets), (at + 8, bytes)] {
+            asm.load(Size::B8, R1, R0, at);
+            asm.alu(Alu::Add, R1, sum);
+            asm.store(Size::B8, R0, at, R1);
+        }
+    }
+    give(&mut asm, 0);
+    linked(asm, &[notes, counts])
+}
+
+/// Counts one frame, of as many bytes as R1 says.
+fn add(asm: &mut Assembler, packets: Reg, bytes: Reg) {
+    asm.alu_imm(Alu::Add, packets, 1);
+    asm.alu(Alu::Add, bytes, R1);
+}
+
+fn linked(asm: Assembler, maps: &[&Map]) -> io::Result<Vec<Instruction>> {
+    let code = asm.finish().map_err(io::Error::other)?;
+    Ok(code.link(|map| maps[map.index()].as_fd()))
+}

@@ -1,0 +1,520 @@
+//! The program in the kernel beside a switch, on real veth pairs. The kernel lets only root outside any user
+//! namespace load it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect"
+)]
+
+#[path = "../../packet-io/tests/frames/mod.rs"]
+mod frames;
+#[path = "../../packet-io/tests/namespace/mod.rs"]
+mod namespace;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use dataplane::{
+    ActionCall, CounterValue, DropReason, MatchField, MulticastGroup, OffloadStatus, PortId,
+    Program, Replica, Switch, SwitchConfig, TableAction, TableEntry, TableId,
+};
+use dataplane_xdp::runtime::{KernelOffload, KernelPort};
+use frames::{PATIENCE, numbered, receive, send};
+use namespace::{in_root_namespace, ip, veth_pair};
+use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
+
+const N_PORTS: u16 = 3;
+
+/// A port without an interface of ours, as the controller's is.
+const CPU_PORT: u16 = 9;
+
+fn program() -> Program {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/exchange.p4");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let source = |path: &str| std::fs::read_to_string(path).ok();
+    let options = p4_compiler::Options::default();
+    let output = p4_compiler::compile("exchange.p4", &text, &source, &options);
+    let json = serde_json::to_string(&output.bmv2_json.expect("a sound program")).unwrap();
+    Program::from_json_str(&json).unwrap()
+}
+
+fn ethtool(arguments: &str) {
+    let mut command = Command::new("ethtool");
+    let output = command.args(arguments.split_whitespace()).output().unwrap();
+    assert!(output.status.success(), "ethtool {arguments}: {output:?}");
+}
+
+/// A frame to an address, with a number.
+fn frame(to: u8, number: u32) -> Vec<u8> {
+    let mut frame = numbered(number, 100);
+    frame[5] = to;
+    frame
+}
+
+/// The same as it leaves.
+fn left(to: u8, number: u32, instance: u16) -> Vec<u8> {
+    let mut frame = frame(to, number);
+    frame[18..20].copy_from_slice(&instance.to_be_bytes());
+    frame
+}
+
+/// A switch whose ports are veths, and their other ends.
+struct Beside {
+    switch: Switch,
+    ports: Vec<AfXdpPort>,
+    outside: Vec<AfPacketPort>,
+    table: TableId,
+    start: Instant,
+    /// Frames that were punted.
+    n_punted: u64,
+}
+
+impl Beside {
+    fn new() -> Beside {
+        Beside::with(|_| {})
+    }
+
+    fn with(prepare: impl FnOnce(&mut Switch)) -> Beside {
+        let (mut ports, mut outside) = (Vec::new(), Vec::new());
+        for port in 0..N_PORTS {
+            let (inner, outer) = (format!("in{port}"), format!("out{port}"));
+            veth_pair(&inner, &outer);
+            ethtool(&format!("-K {outer} gro on"));
+            ports.push(AfXdpPort::open(&inner, &AfXdpConfig::default()).unwrap());
+            outside.push(AfPacketPort::open(&outer, AfPacketConfig::default()).unwrap());
+        }
+        let mut switch = Switch::new(SwitchConfig::default());
+        (0..N_PORTS).for_each(|port| switch.add_port(PortId(port)));
+        let program = program();
+        let table = program.table("ExchangeIngress.addresses").unwrap();
+        switch.set_program(program);
+        prepare(&mut switch);
+        let mut beside = Beside {
+            switch,
+            ports,
+            outside,
+            table,
+            start: Instant::now(),
+            n_punted: 0,
+        };
+        beside.set_offload();
+        beside
+    }
+
+    fn set_offload(&mut self) {
+        let ports = (0..).zip(&self.ports).map(|(id, port)| KernelPort {
+            id: PortId(id),
+            interface: port.interface(),
+        });
+        let start = self.start;
+        let clock = Box::new(move || start.elapsed().as_nanos() as u64);
+        let offload = KernelOffload::new(ports.collect(), clock);
+        self.switch.set_offload(Some(Box::new(offload)));
+    }
+
+    fn entry(&self, to: u8, action: &str, args: &[u16]) -> TableEntry {
+        TableEntry::new(self.key(to), 0, self.call(action, args))
+    }
+
+    fn key(&self, to: u8) -> Vec<MatchField> {
+        vec![MatchField::Exact(vec![2, 0, 0, 0, 0, to])]
+    }
+
+    fn call(&self, action: &str, args: &[u16]) -> ActionCall {
+        let program = self.switch.program().unwrap();
+        let action = program.action_of(self.table, &format!("ExchangeIngress.{action}"));
+        ActionCall {
+            action: action.unwrap(),
+            args: args.iter().map(|arg| arg.to_be_bytes().to_vec()).collect(),
+        }
+    }
+
+    fn insert(&mut self, to: u8, action: &str, args: &[u16]) {
+        let entry = self.entry(to, action, args);
+        self.switch.insert_entry(self.table, entry).unwrap();
+    }
+
+    fn modify(&mut self, to: u8, action: &str, args: &[u16]) {
+        let entry = self.entry(to, action, args);
+        self.switch.modify_entry(self.table, entry).unwrap();
+    }
+
+    fn delete(&mut self, to: u8) {
+        let key = self.key(to);
+        self.switch.delete_entry(self.table, &key, 0).unwrap();
+    }
+
+    fn group(&mut self, id: u32, replicas: &[(u16, u16)], is_new: bool) {
+        let replicas = replicas.iter().map(|(port, instance)| Replica {
+            port: PortId(*port),
+            instance: *instance,
+        });
+        let group = MulticastGroup {
+            id,
+            replicas: replicas.collect(),
+            ..MulticastGroup::default()
+        };
+        match is_new {
+            true => self.switch.insert_multicast_group(group).unwrap(),
+            false => self.switch.modify_multicast_group(group).unwrap(),
+        }
+    }
+
+    /// Until packets see all that was written.
+    fn drain(&mut self) {
+        let token = self.switch.begin_drain();
+        let start = Instant::now();
+        while !self.switch.is_drained(token) {
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{:?}",
+                self.switch.offload_status()
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn send(&mut self, port: usize, frames: impl IntoIterator<Item = Vec<u8>>) {
+        send(&mut self.outside[port], frames);
+    }
+
+    fn receive(&mut self, port: usize, n: usize) -> Vec<Vec<u8>> {
+        let received = receive(&mut self.outside[port], n);
+        if received.len() < n {
+            let counters = self.counters().clone();
+            let status = self.switch.offload_status();
+            eprintln!("{} of {n}: {counters:?} {status:?}", received.len());
+        }
+        received
+    }
+
+    /// Has the engine forward what was punted, which are so many frames.
+    fn forward_punted(&mut self, n: u64) {
+        let start = Instant::now();
+        let before = self.n_punted;
+        while self.n_punted < before + n {
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{} punted",
+                self.n_punted - before
+            );
+            for (id, port) in (0..).zip(&mut self.ports) {
+                let switch = &mut self.switch;
+                let mut take = |frame: &[u8]| switch.handle_frame(0, PortId(id), frame);
+                self.n_punted += port.receive(0, 64, &mut take).unwrap() as u64;
+            }
+        }
+        while let Some(sent) = self.switch.poll_transmit(0) {
+            let port = usize::from(sent.port.0);
+            let sent = sent.to_owned();
+            self.ports[port].transmit(0, sent.frame[..].into()).unwrap();
+            self.ports[port].flush().unwrap();
+        }
+    }
+
+    fn counters(&mut self) -> &dataplane::SwitchCounters {
+        self.switch.collect();
+        self.switch.counters()
+    }
+
+    fn hits(&mut self, to: u8) -> CounterValue {
+        self.switch.collect();
+        let key = self.key(to);
+        self.switch.direct_counter(self.table, &key, 0).unwrap()
+    }
+
+    fn by_port(&mut self, port: u64) -> u64 {
+        self.switch.collect();
+        let program = self.switch.program().unwrap();
+        let counter = program.counter("ExchangeIngress.by_port").unwrap();
+        self.switch.counter_cell(counter, port).unwrap().packets
+    }
+
+    fn assert_forwards(&self) {
+        let status = self.switch.offload_status();
+        assert!(
+            matches!(status, Some(OffloadStatus::Forwarding(_))),
+            "{status:?}"
+        );
+    }
+
+    /// All that came is accounted for.
+    fn assert_accounted(&mut self) {
+        let counters = self.counters().clone();
+        let dropped: u64 = DropReason::ALL.iter().map(|it| counters.dropped(*it)).sum();
+        assert_eq!(
+            counters.received + counters.created_by_replication,
+            counters.transmitted + dropped,
+            "{counters:?}"
+        );
+        assert_eq!(self.switch.packets_inside(), 0);
+    }
+}
+
+fn packets(packets: u64) -> CounterValue {
+    CounterValue {
+        packets,
+        bytes: 100 * packets,
+    }
+}
+
+#[test]
+fn frames_are_forwarded_copied_and_dropped_in_the_kernel_and_counted() {
+    in_root_namespace(
+        "frames_are_forwarded_copied_and_dropped_in_the_kernel_and_counted",
+        || {
+            let mut beside = Beside::new();
+            beside.assert_forwards();
+            beside.insert(1, "forward", &[1, 77]);
+            beside.insert(2, "forward", &[0, 78]);
+            beside.insert(3, "flood", &[5]);
+            beside.group(5, &[(1, 11), (2, 12), (0, 13), (1, 14)], true);
+            beside.drain();
+            beside.send(0, (0..100).map(|n| frame(1, n)));
+            let expected: Vec<_> = (0..100).map(|n| left(1, n, 77)).collect();
+            assert_eq!(beside.receive(1, 100), expected);
+            // Out of the port that it came by.
+            beside.send(0, [frame(2, 7)]);
+            assert_eq!(beside.receive(0, 1), [left(2, 7, 78)]);
+            beside.send(2, (0..20).map(|n| frame(3, n)));
+            let copies = |instances: &[u16]| -> Vec<_> {
+                let numbers = (0..20).flat_map(|n| instances.iter().map(move |it| (n, *it)));
+                numbers.map(|(n, instance)| left(3, n, instance)).collect()
+            };
+            assert_eq!(beside.receive(0, 20), copies(&[13]));
+            assert_eq!(beside.receive(1, 40), copies(&[11, 14]));
+            assert_eq!(beside.receive(2, 20), copies(&[12]));
+            beside.send(1, (0..3).map(|n| frame(9, n)));
+            let start = Instant::now();
+            while beside.counters().dropped(DropReason::IngressDrop) < 3 {
+                assert!(start.elapsed() < PATIENCE);
+            }
+            beside.assert_accounted();
+            assert_eq!(beside.hits(1), packets(100));
+            assert_eq!(beside.hits(2), packets(1));
+            assert_eq!(beside.hits(3), packets(20));
+            assert_eq!([0, 1, 2].map(|port| beside.by_port(port)), [101, 3, 20]);
+            let table = beside.table;
+            let lookups = beside.counters().table(table);
+            assert_eq!((lookups.hits, lookups.misses), (121, 3));
+            assert_eq!(beside.counters().received, 124);
+            assert_eq!(beside.counters().transmitted, 181);
+            beside.assert_forwards();
+            assert_eq!(beside.n_punted, 0);
+        },
+    );
+}
+
+#[test]
+fn what_is_written_is_seen_by_packets_after_a_drain_however_often_it_changes() {
+    in_root_namespace(
+        "what_is_written_is_seen_by_packets_after_a_drain_however_often_it_changes",
+        || {
+            let mut beside = Beside::with(|switch| {
+                let group = MulticastGroup {
+                    id: 4,
+                    replicas: vec![Replica {
+                        port: PortId(1),
+                        instance: 3,
+                    }],
+                    ..MulticastGroup::default()
+                };
+                switch.insert_multicast_group(group).unwrap();
+            });
+            beside.insert(8, "flood", &[4]);
+            for round in 0..30_u16 {
+                beside.insert(1, "forward", &[1, round]);
+                for change in 0..3 {
+                    beside.modify(1, "forward", &[1, round + 100 * change]);
+                }
+                beside.group(4, &vec![(1, 7); 1][..], false);
+                let replicas: Vec<_> = (0..=round % 5).map(|it| (1, round + it)).collect();
+                beside.group(4, &replicas, false);
+                beside.drain();
+                beside.send(0, [frame(1, 5), frame(8, 6)]);
+                let mut expected = vec![left(1, 5, round + 200)];
+                expected.extend(replicas.iter().map(|(_, it)| left(8, 6, *it)));
+                assert_eq!(beside.receive(1, expected.len()), expected, "round {round}");
+                // Removed and put back in one batch: its hits are a new entry's.
+                beside.switch.begin_batch();
+                beside.delete(1);
+                beside.insert(1, "forward", &[2, round]);
+                beside.switch.end_batch();
+                beside.drain();
+                beside.send(0, [frame(1, 9)]);
+                assert_eq!(beside.receive(2, 1), [left(1, 9, round)]);
+                assert_eq!(beside.hits(1), packets(1));
+                beside.delete(1);
+                beside.drain();
+                let before = beside.counters().dropped(DropReason::IngressDrop);
+                beside.send(0, [frame(1, 10)]);
+                let start = Instant::now();
+                while beside.counters().dropped(DropReason::IngressDrop) == before {
+                    assert!(start.elapsed() < PATIENCE, "round {round}");
+                }
+            }
+            beside.assert_accounted();
+            beside.assert_forwards();
+        },
+    );
+}
+
+#[test]
+fn more_entries_come_and_go_than_there_is_room_for() {
+    in_root_namespace("more_entries_come_and_go_than_there_is_room_for", || {
+        let mut beside = Beside::new();
+        for round in 0..400_u16 {
+            let to = (round % 50) as u8;
+            if round >= 50 {
+                beside.delete(to);
+            }
+            beside.insert(to, "forward", &[1, round]);
+        }
+        beside.drain();
+        beside.send(0, (0..50).map(|to| frame(to, 1)));
+        let expected: Vec<_> = (0..50).map(|to| left(to, 1, 350 + u16::from(to))).collect();
+        let expected: Vec<_> = expected.into_iter().collect();
+        assert_eq!(beside.receive(1, 50), expected);
+        for to in 0..50 {
+            assert_eq!(beside.hits(to), packets(1));
+        }
+        beside.assert_accounted();
+        beside.assert_forwards();
+    });
+}
+
+#[test]
+fn what_the_kernel_leaves_goes_whole_to_the_engine_and_both_are_counted_together() {
+    in_root_namespace(
+        "what_the_kernel_leaves_goes_whole_to_the_engine_and_both_are_counted_together",
+        || {
+            let mut beside = Beside::new();
+            beside.switch.add_port(PortId(CPU_PORT));
+            beside.insert(1, "forward", &[1, 7]);
+            beside.insert(2, "forward", &[CPU_PORT, 7]);
+            beside.insert(3, "flood", &[6]);
+            beside.group(6, &[(1, 1), (CPU_PORT, 2)], true);
+            beside.drain();
+            beside.send(0, [frame(2, 1), frame(1, 2), frame(3, 3)]);
+            assert_eq!(beside.receive(1, 1), [left(1, 2, 7)]);
+            beside.switch.collect();
+            assert_eq!(beside.switch.counters().received, 1);
+            let start = Instant::now();
+            let mut n_punted = 0;
+            while n_punted < 2 {
+                assert!(start.elapsed() < PATIENCE);
+                let switch = &mut beside.switch;
+                let mut take = |frame: &[u8]| switch.handle_frame(0, PortId(0), frame);
+                n_punted += beside.ports[0].receive(0, 64, &mut take).unwrap();
+            }
+            let mut sent = Vec::new();
+            while let Some(it) = beside.switch.poll_transmit(0) {
+                let it = it.to_owned();
+                sent.push((it.port.0, it.frame));
+            }
+            let expected = [
+                (CPU_PORT, left(2, 1, 7)),
+                (1, left(3, 3, 1)),
+                (CPU_PORT, left(3, 3, 2)),
+            ];
+            assert_eq!(sent, expected);
+            assert_eq!([1, 2, 3].map(|to| beside.hits(to)), [packets(1); 3]);
+            beside.assert_accounted();
+        },
+    );
+}
+
+#[test]
+fn taken_away_it_leaves_all_frames_to_the_ports() {
+    in_root_namespace("taken_away_it_leaves_all_frames_to_the_ports", || {
+        let mut beside = Beside::new();
+        beside.insert(1, "forward", &[1, 7]);
+        beside.drain();
+        beside.send(0, [frame(1, 1)]);
+        assert_eq!(beside.receive(1, 1), [left(1, 1, 7)]);
+        beside.switch.set_offload(None);
+        beside.send(0, [frame(1, 2)]);
+        beside.forward_punted(1);
+        assert_eq!(beside.receive(1, 1), [left(1, 2, 7)]);
+        assert_eq!(beside.hits(1), packets(2));
+        beside.set_offload();
+        beside.send(0, [frame(1, 3)]);
+        assert_eq!(beside.receive(1, 1), [left(1, 3, 7)]);
+        assert_eq!(beside.hits(1), packets(3));
+        beside.assert_accounted();
+    });
+}
+
+#[test]
+fn what_a_full_or_closed_port_loses_is_counted() {
+    in_root_namespace("what_a_full_or_closed_port_loses_is_counted", || {
+        let mut beside = Beside::new();
+        let replicas: Vec<_> = (0..900).map(|it| (1, it)).collect();
+        beside.group(5, &replicas, true);
+        beside.insert(3, "flood", &[5]);
+        beside.insert(1, "forward", &[1, 1]);
+        beside.drain();
+        beside.send(0, [frame(3, 1)]);
+        let start = Instant::now();
+        let ended = |beside: &mut Beside| {
+            let counters = beside.counters();
+            counters.transmitted + counters.dropped(DropReason::DeviceRefused)
+        };
+        while ended(&mut beside) < 900 {
+            assert!(start.elapsed() < PATIENCE);
+        }
+        assert!(beside.counters().dropped(DropReason::DeviceRefused) > 0);
+        beside.assert_accounted();
+        ip("link set out1 down");
+        beside.send(0, (0..10).map(|n| frame(1, n)).chain([frame(3, 1)]));
+        while ended(&mut beside) < 900 + 910 {
+            assert!(start.elapsed() < PATIENCE, "{}", ended(&mut beside));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        beside.assert_accounted();
+        beside.assert_forwards();
+    });
+}
+
+#[test]
+fn a_port_that_would_lose_all_is_refused_with_the_reason() {
+    in_root_namespace(
+        "a_port_that_would_lose_all_is_refused_with_the_reason",
+        || {
+            let mut beside = Beside::new();
+            ethtool("-K out2 gro off");
+            beside.set_offload();
+            let Some(OffloadStatus::Refused(reason)) = beside.switch.offload_status() else {
+                panic!("{:?}", beside.switch.offload_status());
+            };
+            for part in ["port 2", "\"in2\"", "gro on"] {
+                assert!(reason.contains(part), "{reason}");
+            }
+            // The engine forwards all.
+            beside.insert(1, "forward", &[1, 7]);
+            beside.send(0, [frame(1, 2)]);
+            beside.forward_punted(1);
+            assert_eq!(beside.receive(1, 1), [left(1, 2, 7)]);
+        },
+    );
+}
+
+#[test]
+fn the_default_action_is_changed_like_an_entry() {
+    in_root_namespace("the_default_action_is_changed_like_an_entry", || {
+        let mut beside = Beside::new();
+        for round in 0..4 {
+            let action = TableAction::Call(beside.call("forward", &[1 + round % 2, round]));
+            beside
+                .switch
+                .set_default_action(beside.table, Some(action))
+                .unwrap();
+            beside.drain();
+            beside.send(0, [frame(1, 2)]);
+            let port = usize::from(1 + round % 2);
+            assert_eq!(beside.receive(port, 1), [left(1, 2, round)]);
+        }
+        beside.assert_accounted();
+    });
+}

@@ -1,0 +1,202 @@
+//! `p4/sfu.p4` in the kernel on real veth pairs, beside a switch that interprets it: what leaves each port, in
+//! its order, and every count.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect"
+)]
+
+#[path = "../../packet-io/tests/frames/mod.rs"]
+mod frames;
+#[path = "../../packet-io/tests/namespace/mod.rs"]
+mod namespace;
+mod support;
+
+use std::process::Command;
+use std::time::Instant;
+
+use dataplane::{DropReason, OffloadStatus, PortId, Switch, SwitchConfig};
+use dataplane_xdp::runtime::{KernelOffload, KernelPort};
+use frames::PATIENCE;
+use namespace::{in_root_namespace, veth_pair};
+use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
+use support::{program_at, root, sfu};
+
+const N_PORTS: u16 = 4;
+const N_VIEWERS: u16 = 40;
+
+fn switch() -> Switch {
+    let mut switch = Switch::new(SwitchConfig::default());
+    (0..N_PORTS).for_each(|port| switch.add_port(PortId(port)));
+    switch.set_program(program_at(&root().join("p4/sfu.p4")).unwrap());
+    sfu::set_up(&mut switch, N_VIEWERS);
+    switch
+}
+
+/// By port what leaves.
+type Sent = Vec<Vec<Vec<u8>>>;
+
+struct Sides {
+    alone: Switch,
+    beside: Switch,
+    ports: Vec<AfXdpPort>,
+    outside: Vec<AfPacketPort>,
+    n_punted: u64,
+}
+
+impl Sides {
+    fn new() -> Sides {
+        let (mut ports, mut outside) = (Vec::new(), Vec::new());
+        for port in 0..N_PORTS {
+            let (inner, outer) = (format!("in{port}"), format!("out{port}"));
+            veth_pair(&inner, &outer);
+            let mut ethtool = Command::new("ethtool");
+            let set = ethtool.args(["-K", &outer, "gro", "on"]).status();
+            assert!(set.unwrap().success());
+            ports.push(AfXdpPort::open(&inner, &AfXdpConfig::default()).unwrap());
+            outside.push(AfPacketPort::open(&outer, AfPacketConfig::default()).unwrap());
+        }
+        let mut beside = switch();
+        let served = (0..).zip(&ports).map(|(id, port)| KernelPort {
+            id: PortId(id),
+            interface: port.interface(),
+        });
+        let start = Instant::now();
+        let clock = Box::new(move || start.elapsed().as_nanos() as u64);
+        let offload = KernelOffload::new(served.collect(), clock);
+        beside.set_offload(Some(Box::new(offload)));
+        let status = beside.offload_status();
+        assert!(
+            matches!(status, Some(OffloadStatus::Forwarding(_))),
+            "{status:?}"
+        );
+        Sides {
+            alone: switch(),
+            beside,
+            ports,
+            outside,
+            n_punted: 0,
+        }
+    }
+
+    fn expected(&mut self, frame: &[u8]) -> Sent {
+        let mut expected = vec![Vec::new(); N_PORTS.into()];
+        self.alone.handle_frame(0, sfu::PORT, frame);
+        while let Some(sent) = self.alone.poll_transmit(0) {
+            let sent = sent.to_owned();
+            expected[usize::from(sent.port.0)].push(sent.frame);
+        }
+        expected
+    }
+
+    /// Has the engine do what was punted.
+    fn run_engine(&mut self) {
+        for (id, port) in (0..).zip(&mut self.ports) {
+            let switch = &mut self.beside;
+            let mut take = |frame: &[u8]| switch.handle_frame(0, PortId(id), frame);
+            self.n_punted += port.receive(0, 64, &mut take).unwrap() as u64;
+        }
+        while let Some(sent) = self.beside.poll_transmit(0) {
+            let sent = sent.to_owned();
+            let port = &mut self.ports[usize::from(sent.port.0)];
+            port.transmit(0, sent.frame[..].into()).unwrap();
+            port.flush().unwrap();
+        }
+    }
+
+    /// One frame through both.
+    fn pass(&mut self, frame: &[u8]) -> usize {
+        let expected = self.expected(frame);
+        let came_by = &mut self.outside[usize::from(sfu::PORT.0)];
+        came_by.transmit(0, frame.into()).unwrap();
+        came_by.flush().unwrap();
+        let mut sent: Sent = vec![Vec::new(); N_PORTS.into()];
+        let start = Instant::now();
+        let lengths = |sent: &Sent| sent.iter().map(Vec::len).collect::<Vec<_>>();
+        while lengths(&sent) != lengths(&expected) {
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{frame:02x?}: {:?} of {:?}",
+                lengths(&sent),
+                lengths(&expected)
+            );
+            self.run_engine();
+            for (port, sent) in self.outside.iter_mut().zip(&mut sent) {
+                let mut take = |frame: &[u8]| sent.push(frame.to_vec());
+                port.receive(0, 64, &mut take).unwrap();
+            }
+        }
+        assert_eq!(sent, expected, "{frame:02x?}");
+        expected.iter().map(Vec::len).sum()
+    }
+
+    fn assert_counts_are_equal(&mut self) {
+        let start = Instant::now();
+        let n_expected = self.alone.counters().received;
+        loop {
+            self.run_engine();
+            self.beside.collect();
+            if self.beside.counters().received == n_expected && self.beside.packets_inside() == 0 {
+                break;
+            }
+            let counters = self.beside.counters();
+            assert!(start.elapsed() < PATIENCE, "{counters:?}");
+        }
+        let (alone, beside) = (self.alone.counters(), self.beside.counters());
+        for reason in DropReason::ALL {
+            assert_eq!(beside.dropped(*reason), alone.dropped(*reason), "{reason}");
+        }
+        assert!(beside.ports().eq(alone.ports()), "{beside:?} {alone:?}");
+        let program = self.alone.program().unwrap();
+        for (table, info) in program.tables() {
+            assert_eq!(beside.table(table), alone.table(table), "{}", info.name);
+        }
+        for (counter, name) in program.counters() {
+            for cell in 0..self.alone.counter_size(counter) {
+                let count = |switch: &Switch| switch.counter_cell(counter, cell).unwrap();
+                assert_eq!(count(&self.beside), count(&self.alone), "{name}[{cell}]");
+            }
+        }
+        let beside = &self.beside;
+        assert_eq!(
+            beside.counters().transmitted,
+            self.alone.counters().transmitted
+        );
+        assert_eq!(
+            beside.counters().created_by_replication,
+            self.alone.counters().created_by_replication
+        );
+    }
+}
+
+#[test]
+fn what_leaves_the_ports_and_what_is_counted_is_the_interpreter_s() {
+    in_root_namespace(
+        "what_leaves_the_ports_and_what_is_counted_is_the_interpreter_s",
+        || {
+            let mut sides = Sides::new();
+            let frame = sfu::frame(b"a presenter's packet");
+            for _ in 0..50 {
+                assert_eq!(sides.pass(&frame), usize::from(N_VIEWERS));
+            }
+            sides.assert_counts_are_equal();
+            assert_eq!(sides.n_punted, 0);
+            for question in sfu::questions() {
+                assert_eq!(sides.pass(&question), 1);
+            }
+            // One byte of the headers wrong, at each place, and shorter frames.
+            for at in 0..frame.len() {
+                for flip in [0x01, 0x80] {
+                    let mut wrong = frame.clone();
+                    wrong[at] ^= flip;
+                    sides.pass(&wrong);
+                }
+                if at >= 14 {
+                    sides.pass(&frame[..at]);
+                }
+            }
+            sides.assert_counts_are_equal();
+            assert_eq!(sides.n_punted, 1, "ARP alone writes registers");
+        },
+    );
+}

@@ -1,0 +1,254 @@
+//! An interface with the XDP program that runs there: the port's own, or that of somebody who forwards in
+//! the kernel and gives the port the frames that it leaves.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use bpf::{
+    AttachMode, Instruction, Link, Map, MapConfig, MapKind, Program, ProgramConfig, ProgramKind,
+};
+
+use super::{AfXdpConfig, Destination, is_occupied, program, queue, socket_error};
+use crate::PortError;
+use crate::af_packet::socket as packet_socket;
+use crate::interface::Interface;
+use crate::interface::lock::InterfaceLock;
+use crate::limits::XDP_DESTINATIONS;
+
+/// The interface with its program, shared by the ports on its queues.
+pub(super) struct Attached {
+    // Detached first: fields drop in order.
+    link: Link,
+    sockets: Map,
+    /// By queue: the socket once more, for maps of others.
+    opened: Mutex<Vec<(u32, OwnedFd)>>,
+    own: Program,
+    pub(super) mode: AttachMode,
+    has_fragments: bool,
+    name: String,
+    index: u32,
+    n_queues: u32,
+    is_virtual: bool,
+    destinations: Vec<Destination>,
+    /// Held for the membership that makes the interface promiscuous.
+    _promiscuous: OwnedFd,
+    _lock: InterfaceLock,
+}
+
+/// The interface of an AF_XDP port, for who has a program of his own run there. The port need not live
+/// as long.
+#[derive(Clone)]
+pub struct XdpInterface {
+    attached: Weak<Attached>,
+    name: String,
+    index: u32,
+    mode: AttachMode,
+    has_fragments: bool,
+    n_queues: u32,
+    is_virtual: bool,
+    destinations: Vec<Destination>,
+}
+
+impl Attached {
+    /// Reserves the interface and attaches the program: in the driver where that takes it, with frames
+    /// in several pieces where it does not take it otherwise (an MTU above a page), else generic.
+    pub(super) fn new(
+        interface: &Interface,
+        config: &AfXdpConfig,
+        n_queues: u32,
+    ) -> Result<Attached, PortError> {
+        let name = interface.name.as_str();
+        let fail = |operation| move |error| socket_error(name, operation, error);
+        if config.destinations.len() > XDP_DESTINATIONS {
+            return Err(PortError::XdpDestinations {
+                interface: name.to_owned(),
+                found: config.destinations.len(),
+            });
+        }
+        let lock = interface.reserve()?;
+        let promiscuous = packet_socket::open().map_err(fail("open a packet socket"))?;
+        let sockets = socket_map(n_queues).map_err(fail("make the XDP program's map"))?;
+        let mut attempts = [
+            (AttachMode::Native, false),
+            (AttachMode::Native, true),
+            (AttachMode::Generic, true),
+            (AttachMode::Generic, false),
+        ]
+        .into_iter();
+        let (link, own, mode, has_fragments) = loop {
+            let Some((mode, has_fragments)) = attempts.next() else {
+                return Err(fail("attach the XDP program")(
+                    io::ErrorKind::Unsupported.into(),
+                ));
+            };
+            let own = load(&sockets, config, has_fragments);
+            let own = own.map_err(fail("load the XDP program"))?;
+            let index = interface.index.cast_unsigned();
+            let link = queue::retry_while_busy(|| Link::attach_xdp(&own, index, mode));
+            match link {
+                Ok(link) => break (link, own, mode, has_fragments),
+                Err(error) if is_occupied(&error) => {
+                    let interface = name.to_owned();
+                    return Err(PortError::XdpInUse { interface });
+                }
+                // The last attempt's error is the one to tell: generic XDP has no driver to blame.
+                Err(error) if attempts.len() == 0 => {
+                    return Err(fail("attach the XDP program")(error));
+                }
+                Err(_) => {}
+            }
+        };
+        packet_socket::set_promiscuous(promiscuous.as_fd(), interface.index)
+            .map_err(fail("make the interface promiscuous"))?;
+        Ok(Attached {
+            link,
+            sockets,
+            opened: Mutex::default(),
+            own,
+            mode,
+            has_fragments,
+            name: interface.name.clone(),
+            index: interface.index.cast_unsigned(),
+            n_queues,
+            is_virtual: interface.is_virtual(),
+            destinations: config.destinations.clone(),
+            _promiscuous: promiscuous,
+            _lock: lock,
+        })
+    }
+
+    /// The queue's frames go to this socket from now on.
+    pub(super) fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.sockets.set_socket(queue, socket)?;
+        let once_more = socket.try_clone_to_owned()?;
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.push((queue, once_more));
+        Ok(())
+    }
+
+    pub(super) fn interface(self: &Arc<Self>) -> XdpInterface {
+        XdpInterface {
+            attached: Arc::downgrade(self),
+            name: self.name.clone(),
+            index: self.index,
+            mode: self.mode,
+            has_fragments: self.has_fragments,
+            n_queues: self.n_queues,
+            is_virtual: self.is_virtual,
+            destinations: self.destinations.clone(),
+        }
+    }
+}
+
+impl XdpInterface {
+    /// The interface's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its number.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Where programs run.
+    pub fn mode(&self) -> AttachMode {
+        self.mode
+    }
+
+    /// A program must know of frames in several pieces.
+    pub fn has_fragments(&self) -> bool {
+        self.has_fragments
+    }
+
+    /// Receive queues, a socket each.
+    pub fn n_queues(&self) -> u32 {
+        self.n_queues
+    }
+
+    /// Only software: a sender on this machine may leave checksums unfinished.
+    pub fn is_virtual(&self) -> bool {
+        self.is_virtual
+    }
+
+    /// The beginning of a program that runs here: frames that are not the switch's go on to the kernel,
+    /// with the others it falls through, R1 as it was. Registers R6 to R9 are written.
+    pub fn filter(&self) -> Vec<Instruction> {
+        program::filter(&self.destinations)
+    }
+
+    /// Puts the sockets of the port's queues into a map, that of queue 0 at `first`.
+    ///
+    /// # Errors
+    /// The port is closed; the kernel's error.
+    pub fn put_sockets(&self, map: &Map, first: u32) -> io::Result<()> {
+        let attached = self.attached()?;
+        let opened = attached.opened.lock();
+        let opened = opened.unwrap_or_else(PoisonError::into_inner);
+        let mut opened = opened.iter();
+        opened.try_for_each(|(queue, socket)| map.set_socket(first + queue, socket.as_fd()))
+    }
+
+    /// Has a program run in place of the one that runs. Every frame meets one of them.
+    ///
+    /// # Errors
+    /// The port is closed, or its interface is gone; the kernel's error.
+    pub fn run(&self, program: &Program) -> io::Result<()> {
+        self.attached()?.link.replace(program)
+    }
+
+    /// Has the port's own program run again: all of its frames come to the port.
+    ///
+    /// # Errors
+    /// As [`XdpInterface::run`].
+    pub fn run_own(&self) -> io::Result<()> {
+        let attached = self.attached()?;
+        attached.link.replace(&attached.own)
+    }
+
+    /// Whether frames that other interfaces' programs send by this one arrive: by the kernel's word
+    /// (Linux 6.3), none where it does not say so. On veth they are lost as long as the peer has neither an XDP
+    /// program nor GRO.
+    pub fn takes_redirected(&self) -> Option<bool> {
+        let bits = crate::netlink::xdp_features(self.index.cast_signed()).ok()?;
+        Some(bits & crate::probe::XDP_TRANSMIT != 0)
+    }
+
+    fn attached(&self) -> io::Result<Arc<Attached>> {
+        self.attached.upgrade().ok_or_else(|| {
+            let message = format!("port \"{}\" is closed", self.name);
+            io::Error::new(io::ErrorKind::NotFound, message)
+        })
+    }
+}
+
+fn socket_map(n_queues: u32) -> io::Result<Map> {
+    Map::create(&MapConfig {
+        name: "reprise_sockets",
+        kind: MapKind::SocketMap,
+        key_bytes: 4,
+        value_bytes: 4,
+        n_entries_max: n_queues,
+        flags: 0,
+        inner: None,
+    })
+}
+
+fn load(sockets: &Map, config: &AfXdpConfig, has_fragments: bool) -> io::Result<Program> {
+    Program::load(&ProgramConfig {
+        name: "reprise_xdp",
+        kind: ProgramKind::Xdp,
+        has_fragments,
+        instructions: &program::assemble(&config.destinations, sockets),
+    })
+}
+
+/// Whether this process may load the program, without attaching it anywhere.
+///
+/// # Errors
+/// The kernel's reason why not.
+pub(crate) fn try_load() -> io::Result<()> {
+    let sockets = socket_map(1)?;
+    load(&sockets, &AfXdpConfig::default(), true).map(drop)
+}
