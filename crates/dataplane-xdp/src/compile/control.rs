@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     asm::{Alu, Jump, Label, Size, reg::*},
-    image::{ACTION_NONE, Body},
+    image::{ACTION_NONE, Body, Index},
 };
 
 /// Nodes that a node may go on at.
@@ -182,6 +182,15 @@ impl Emit<'_> {
         let info = self.program.table_info(table).ok_or("an unknown table")?;
         self.note_line(&format!("table {}", info.name), node.line.as_ref());
         let layout = &memory.tables[table.index()];
+        if layout.index == Index::Left {
+            // Why was said when its place in the maps was looked for.
+            let punt = self.ends.punt;
+            self.asm.jump(punt);
+            return match self.kind {
+                Kind::Ports => Ok(()),
+                Kind::Copies => Err(format!("the table \"{}\" is left", info.name)),
+            };
+        }
         let place = format!("table \"{}\"", info.name);
         let mut is_found = false;
         self.try_or_punt(place, |emit| {
