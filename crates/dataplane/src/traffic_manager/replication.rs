@@ -218,8 +218,9 @@ impl ReplicationEntries {
 
     /// By id, from an id on.
     pub(crate) fn from(&self, first: u32) -> impl Iterator<Item = Written> {
-        let all = (first..).zip(self.places.iter().skip(first as usize));
-        all.filter_map(|(id, entry)| {
+        // In this order nothing is counted where there are no places.
+        let all = self.places.iter().skip(first as usize).zip(first..);
+        all.filter_map(|(entry, id)| {
             let entry = entry.as_ref()?;
             let (replicas, backups) = match &entry.with_backups {
                 Some(written) => (written.replicas.clone(), written.backups.clone()),

@@ -114,6 +114,17 @@ fn a_clone_to_an_unknown_session_is_a_counted_drop() {
 }
 
 #[test]
+fn groups_and_sessions_are_read_from_any_id_on() {
+    let mut switch = walker().switch(SwitchConfig::default());
+    switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
+    switch.insert_multicast_group(group(3, &[(5, 1)])).unwrap();
+    for (first, n_groups, n_sessions) in [(0, 1, 1), (4, 0, 1), (6, 0, 0), (u32::MAX, 0, 0)] {
+        assert_eq!(switch.multicast_groups_from(first, 9).len(), n_groups);
+        assert_eq!(switch.clone_sessions_from(first, 9).len(), n_sessions);
+    }
+}
+
+#[test]
 fn a_packet_that_recirculates_for_ever_is_stopped() {
     let mut b = Builder::new();
     b.field_list(1, &[]);
