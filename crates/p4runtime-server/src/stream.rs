@@ -203,9 +203,11 @@ pub(crate) async fn serve_stream(
 ) {
     let client = lock(&device.arbitration).new_client();
     let end = tokio::select! {
-        end = handle_requests(&device, client, &mut requests, &sender) => end,
+        biased;
         () = device.shutdown_begun() => Err(Status::unavailable("the switch stops")),
-        // The controller is gone. A request of its own that waits for its turn would hide that.
+        end = handle_requests(&device, client, &mut requests, &sender) => end,
+        // The controller is gone. A request of its own that waits for its turn would hide that; those that need
+        // not wait are done before this is looked at.
         () = sender.messages.closed() => Ok(()),
     };
     lock(&device.arbitration).remove(client);
