@@ -48,9 +48,10 @@ impl Shell {
         Ok(())
     }
 
-    /// Another controller may have set another program.
+    /// Another controller may have set another program. Where this fails, the next command does it first.
     pub(super) async fn reload_schema(&mut self) -> Result<(), Failure> {
         let known = Arc::clone(&self.schema);
+        self.is_stale = true;
         self.load_schema().await?;
         if self.schema.p4info == known.p4info {
             self.schema = known;
