@@ -301,8 +301,11 @@ async fn set_up_or_restore(
         set_up(server, program, entries).await?;
         return Ok(InForce::CommandLine(path));
     };
-    let committed = server.device().committed();
-    let json = committed.map_or_else(Arc::default, |pipeline| Arc::clone(pipeline.config()));
+    let Some(committed) = server.device().committed() else {
+        // Somebody stopped the switch meanwhile.
+        return Ok(InForce::Nothing);
+    };
+    let json = Arc::clone(committed.config());
     let in_force = InForce::restored(&json, file);
     if let Some(program) = program.filter(|it| it.json.as_bytes() != &json[..]) {
         let program = program.path.display();
