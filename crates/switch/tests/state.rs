@@ -572,14 +572,21 @@ async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_to
     let slot = 64 + 128 * usize::from(bytes[9] & 1);
     bytes[slot + 120] ^= 1;
     fs::write(&path, bytes).expect("written");
-    let switch = Running::start_that_logs(&[&arguments[..], &["--log-format", "json"]].concat());
+    let switch = Running::start_that_logs(
+        &[
+            &arguments[..],
+            &["--log-format", "json", "--log-level", "info"],
+        ]
+        .concat(),
+    );
     let told = switch
         .before
         .iter()
         .filter(|line| line.contains("state_rolled_back"));
     assert_eq!(told.count(), 1, "{:?}", switch.before);
     assert_eq!(Controller::of(&switch).await.state().await, before);
-    switch.stop("-TERM");
+    switch.signal("-TERM");
+    assert_eq!(switch.end().0, Some(0));
     // What stands there now is whole.
     let switch = Running::start(&arguments);
     assert_eq!(Controller::of(&switch).await.state().await, before);
