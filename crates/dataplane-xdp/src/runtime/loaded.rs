@@ -247,6 +247,10 @@ impl Loaded {
     }
 
     pub(super) fn changed(&mut self, written: &Written<'_>, change: &Change<'_>) {
+        // The next commit fails. To wait for room once more would hold up the event loop.
+        if self.unsaid.is_some() {
+            return;
+        }
         let result = match change {
             Change::Port(port) => match self.add_port(*port) {
                 Ok(()) => self.told.resolve_groups(written),
@@ -315,7 +319,10 @@ impl Loaded {
     }
 
     fn check(&mut self) -> Result<(), Reason> {
-        match self.unsaid.take().or_else(|| self.progress.failure()) {
+        // What has befallen the thread is the reason for what could not be said.
+        let failed = self.progress.failure().or_else(|| self.unsaid.take());
+        let has_ended = self.writer.as_ref().is_some_and(JoinHandle::is_finished);
+        match failed.or_else(|| has_ended.then(|| "its thread has ended".to_owned())) {
             Some(reason) => Err(reason),
             None => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! The thread that writes what control calls have changed into the kernel's maps.
 //!
 //! It has a thread of its own since it waits: what packets may still see is not written over before a grace
-//! period, 7 to 15 ms, and an outer map's entry takes one too. Commits are carried out in their order. While
+//! period, 7 to 30 ms, and an outer map's entry takes one too. Commits are carried out in their order. While
 //! none comes, what has been removed is taken out of the maps.
 
 use std::collections::{HashMap, VecDeque};
