@@ -10,7 +10,7 @@
     reason = "a measurement reads files and the clock, and prints"
 )]
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/jit/support/mod.rs"]
 mod support;
 
 use std::{

@@ -1,5 +1,5 @@
 //! What the optimiser must leave alone, and that it has an end. That packets fare the same is
-//! shown in `crates/conformance/tests/optimised.rs`.
+//! shown in `crates/conformance/tests/conformance/optimised.rs`.
 
 #![allow(
     clippy::unwrap_used,

@@ -10,7 +10,7 @@ mod json;
 mod pipeline;
 mod refresh;
 mod show;
-#[path = "../../../conference/tests/support/mod.rs"]
+#[path = "../../../conference/tests/conference/support/mod.rs"]
 mod support;
 
 use std::io::{Read as _, Write as _};

@@ -3,6 +3,6 @@
 mod changes;
 mod mistakes;
 mod stopped;
-#[path = "../../../conference/tests/support/mod.rs"]
+#[path = "../../../conference/tests/conference/support/mod.rs"]
 mod support;
 mod switch;

@@ -1,0 +1,312 @@
+//! Who may depend on whom: ARCHITECTURE.md's arrows between crates, held against every `Cargo.toml`, and
+//! the layers of the data plane, counted by `scripts/structure`.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Crates of the workspace, and which of the workspace's crates each may name.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("aom", &[]),
+    ("aom-config", &["aom"]),
+    ("aom-member", &["aom", "aom-config"]),
+    ("aom-c", &["aom", "aom-member"]),
+    (
+        "aom-service",
+        &[
+            "aom",
+            "aom-config",
+            "conference",
+            "p4-compiler",
+            "p4runtime-proto",
+        ],
+    ),
+    (
+        "aom-bench",
+        &[
+            "aom",
+            "conformance",
+            "dataplane",
+            "dataplane-jit",
+            "packet-io",
+            "reprise-signer",
+        ],
+    ),
+    ("reprise-signer", &["aom", "packet-io"]),
+    ("bmv2-json", &[]),
+    ("p4runtime-proto", &[]),
+    ("frame", &[]),
+    ("tls", &[]),
+    ("whole-file", &[]),
+    ("bpf", &[]),
+    ("packet-io", &["bpf", "frame"]),
+    ("p4-compiler", &["bmv2-json", "p4runtime-proto"]),
+    ("dataplane", &["bmv2-json", "frame"]),
+    ("dataplane-jit", &["bmv2-json", "dataplane"]),
+    ("dataplane-xdp", &["bpf", "dataplane", "packet-io"]),
+    ("control", &["dataplane"]),
+    ("state-store", &["control", "dataplane"]),
+    (
+        "p4runtime-server",
+        &[
+            "bmv2-json",
+            "control",
+            "dataplane",
+            "p4runtime-proto",
+            "tls",
+        ],
+    ),
+    ("bmv2-thrift", &[]),
+    ("thrift-server", &["bmv2-thrift", "control", "dataplane"]),
+    ("simple-switch-cli", &["bmv2-thrift", "whole-file"]),
+    ("gnmi-proto", &[]),
+    ("gnmi-server", &["control", "dataplane", "gnmi-proto"]),
+    ("conference", &["p4runtime-proto", "tls"]),
+    (
+        "reprise-switch",
+        &[
+            "bmv2-json",
+            "control",
+            "dataplane",
+            "dataplane-jit",
+            "dataplane-xdp",
+            "gnmi-server",
+            "p4-compiler",
+            "p4runtime-proto",
+            "p4runtime-server",
+            "packet-io",
+            "state-store",
+            "thrift-server",
+            "tls",
+        ],
+    ),
+    ("stf", &["dataplane", "p4-compiler"]),
+    ("lockstep", &["dataplane", "dataplane-jit"]),
+    (
+        "reprise",
+        &[
+            "aom-config",
+            "aom-service",
+            "conference",
+            "control",
+            "dataplane",
+            "dataplane-jit",
+            "lockstep",
+            "p4-compiler",
+            "p4runtime-proto",
+            "p4runtime-server",
+            "packet-io",
+            "stf",
+            "whole-file",
+        ],
+    ),
+    (
+        "conformance",
+        &[
+            "aom",
+            "bmv2-json",
+            "conference",
+            "control",
+            "dataplane",
+            "dataplane-jit",
+            "lockstep",
+            "p4-compiler",
+            "p4runtime-proto",
+            "p4runtime-server",
+            "stf",
+        ],
+    ),
+    (
+        "control-bench",
+        &[
+            "p4-compiler",
+            "p4runtime-proto",
+            "packet-io",
+            "reprise-switch",
+            "bmv2-thrift",
+        ],
+    ),
+    (
+        "pipeline-bench",
+        &["conference", "conformance", "dataplane", "dataplane-jit"],
+    ),
+];
+
+/// A crate's name and what its `[dependencies]` names; development dependencies are free.
+fn read(manifest: &str) -> (String, Vec<String>) {
+    let mut section = "";
+    let mut name = String::new();
+    let mut dependencies = Vec::new();
+    for line in manifest.lines().map(str::trim) {
+        if line.starts_with('[') {
+            section = line;
+        } else if let Some((key, value)) = line.split_once('=') {
+            match section {
+                "[package]" if key.trim() == "name" => {
+                    value.trim().trim_matches('"').clone_into(&mut name)
+                }
+                "[dependencies]" | "[build-dependencies]" => {
+                    let key = key.trim().split('.').next().unwrap_or_default();
+                    dependencies.push(key.to_owned());
+                }
+                _ => {}
+            }
+        }
+    }
+    (name, dependencies)
+}
+
+fn wrong_edges(name: &str, dependencies: &[String]) -> Vec<String> {
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
+    let Some(mine) = allowed.get(name) else {
+        return vec![format!("crate \"{name}\" is not in the list")];
+    };
+    dependencies
+        .iter()
+        .filter(|dependency| allowed.contains_key(dependency.as_str()))
+        .filter(|dependency| !mine.contains(&dependency.as_str()))
+        .map(|dependency| format!("\"{name}\" may not depend on \"{dependency}\""))
+        .collect()
+}
+
+#[test]
+fn every_crate_depends_only_on_what_is_below_it() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut wrong = Vec::new();
+    let mut n_crates = 0;
+    for entry in std::fs::read_dir(crates).unwrap() {
+        let manifest = entry.unwrap().path().join("Cargo.toml");
+        if let Ok(text) = std::fs::read_to_string(&manifest) {
+            let (name, dependencies) = read(&text);
+            wrong.extend(wrong_edges(&name, &dependencies));
+            n_crates += 1;
+        }
+    }
+    assert!(n_crates >= 9, "found {n_crates} crates only");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What speaks of a protocol: in the name of a crate, or in a line of source.
+const PROTOCOLS: [&str; 5] = ["p4runtime", "gnmi", "prost", "tonic", "grpc"];
+
+fn speaks_of_a_protocol(text: &str) -> Option<&str> {
+    let speaks = |line: &&str| {
+        let line = line.to_lowercase();
+        PROTOCOLS.iter().any(|protocol| line.contains(protocol))
+    };
+    text.lines().find(speaks)
+}
+
+#[test]
+fn the_control_plane_and_the_event_loops_know_no_protocol() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (_, dependencies) =
+        read(&std::fs::read_to_string(crates.join("control/Cargo.toml")).unwrap());
+    assert_eq!(speaks_of_a_protocol(&dependencies.join("\n")), None);
+    for file in ["event_loop.rs", "handle.rs", "workers.rs"] {
+        let text = std::fs::read_to_string(crates.join("switch/src").join(file)).unwrap();
+        assert_eq!(speaks_of_a_protocol(&text), None, "{file}");
+    }
+    let services = std::fs::read_to_string(crates.join("switch/src/services.rs")).unwrap();
+    assert!(
+        speaks_of_a_protocol(&services).is_some(),
+        "it would be seen"
+    );
+}
+
+#[test]
+fn a_forbidden_edge_is_seen() {
+    let manifest = "[package]\nname = \"packet-io\"\n[dependencies]\ndataplane.workspace = true\n\
+        libc.workspace = true\n[dev-dependencies]\nconference.workspace = true\n";
+    let (name, dependencies) = read(manifest);
+    let wrong = wrong_edges(&name, &dependencies);
+    assert_eq!(wrong, ["\"packet-io\" may not depend on \"dataplane\""]);
+}
+
+/// Files that may know each other around a circle.
+const CIRCLE_FILES_MAX: usize = 3;
+
+/// What `scripts/structure` counts of the data plane, whose layers are in its `LAYERS`.
+fn structure() -> serde_json::Value {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder: PathBuf = root.join("crates/dataplane");
+    let script = root.join("scripts/structure");
+    let done = Command::new(script)
+        .arg("--json")
+        .arg(folder)
+        .output()
+        .unwrap();
+    let problem = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "scripts/structure: {problem}");
+    let crates: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    crates[0].clone()
+}
+
+#[test]
+fn in_the_data_plane_nothing_names_what_is_above_it() {
+    let found = structure();
+    assert!(found["arrows"].as_u64().unwrap() > 20, "{found}");
+    let upward = found["upward_files"].as_array().unwrap();
+    assert!(upward.is_empty(), "{upward:#?}");
+}
+
+#[test]
+fn in_the_data_plane_no_circle_of_files_is_large() {
+    let circles = structure()["circles"].clone();
+    let largest = circles[0].as_array().map_or(0, Vec::len);
+    assert!(largest > 0, "circles of two files are expected");
+    assert!(largest <= CIRCLE_FILES_MAX, "{circles:#}");
+}
+
+/// The parts of a manifest that begin with `[lib]` or `[[bin]]` and say that they have no tests, each with what is
+/// compiled for it: the library's whole folder, the program's file.
+fn untested_targets(manifest: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(manifest).unwrap();
+    let folder = manifest.parent().unwrap();
+    let untested = text
+        .split("\n[")
+        .filter(|part| part.lines().any(|line| line == "test = false"));
+    untested
+        .map(|part| {
+            let path = part.lines().find_map(|line| line.strip_prefix("path = "));
+            folder.join(path.map_or("src", |path| path.trim_matches('"')))
+        })
+        .collect()
+}
+
+fn rust_files(at: &Path) -> Vec<PathBuf> {
+    if at.is_file() {
+        return vec![at.to_owned()];
+    }
+    let entries = std::fs::read_dir(at).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let wanted = |path: &PathBuf| path.is_dir() || path.extension().is_some_and(|it| it == "rs");
+    paths
+        .filter(wanted)
+        .flat_map(|path| rust_files(&path))
+        .collect()
+}
+
+#[test]
+fn a_target_without_tests_has_none_that_would_never_run() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut n_targets = 0;
+    for entry in std::fs::read_dir(crates).unwrap() {
+        for target in untested_targets(&entry.unwrap().path().join("Cargo.toml")) {
+            n_targets += 1;
+            for file in rust_files(&target) {
+                let text = std::fs::read_to_string(&file).unwrap();
+                let test = text.lines().find(|line| line.trim().ends_with("test]"));
+                assert_eq!(
+                    test,
+                    None,
+                    "{}: its target says test = false",
+                    file.display()
+                );
+            }
+        }
+    }
+    assert!(n_targets > 10, "{n_targets}");
+}

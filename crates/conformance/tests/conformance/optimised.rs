@@ -1,0 +1,147 @@
+//! Agreement: random packets through random entries give the same from unoptimised and optimised
+//! JSON, each pass alone and all together.
+//!
+//! Compared are the frames in their order, packet-ins, digests, drops by reason, ports' counters,
+//! hits and misses of the program's tables, entries with their counters, registers, counters. A
+//! difference is shrunk to the packets and entries that it needs.
+//!
+//! `AGREEMENT_PROGRAMS=FOLDER` takes the P4 programs and BMv2 JSON files of that folder instead of
+//! the repository's, for example p4c's `testdata/p4_16_samples`, or what p4c made of them.
+
+use std::path::{Path, PathBuf};
+
+use crate::agreement::{Case, Subject};
+use bmv2_json::Value;
+use p4_compiler::optimise::{Pass, optimise};
+
+const SEED: u64 = 0x0971_2026;
+/// Packets for each program and choice of passes.
+const PACKETS: usize = 40;
+/// The interpreter cannot make the whole corpus fast in a debug build; these are the ways in which
+/// a packet may differ that one run of a program looks at.
+const SETUPS: u64 = 2;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let is_wanted = |path: &PathBuf| {
+        let extension = path.extension().and_then(|it| it.to_str());
+        extension.is_some_and(|extension| extensions.contains(&extension))
+    };
+    paths.filter(is_wanted).collect()
+}
+
+/// Where other programs than the repository's are.
+fn elsewhere() -> Option<PathBuf> {
+    std::env::var_os("AGREEMENT_PROGRAMS").map(PathBuf::from)
+}
+
+/// Every program of the corpus; some may not compile.
+fn corpus() -> Vec<PathBuf> {
+    let mut paths = match elsewhere() {
+        Some(folder) => files(&folder, &["p4", "json"]),
+        None => ["testdata/compiler/ok", "testdata/stf", "p4"]
+            .iter()
+            .flat_map(|folder| files(&root().join(folder), &["p4"]))
+            .collect(),
+    };
+    paths.sort();
+    paths
+}
+
+/// A program as it is written, and what a control plane may know of it; of JSON nothing is known.
+fn unoptimised(path: &Path) -> Option<(bmv2_json::Program, Option<p4_compiler::P4Info>)> {
+    let text = std::fs::read_to_string(path).unwrap();
+    if path.extension().is_some_and(|it| it == "json") {
+        return Some((serde_json::from_str(&text).ok()?, None));
+    }
+    let load = |path: &str| std::fs::read_to_string(path).ok();
+    let options = p4_compiler::Options {
+        optimise: false,
+        ..p4_compiler::Options::default()
+    };
+    let output = p4_compiler::compile(&path.display().to_string(), &text, &load, &options);
+    Some((output.bmv2_json?, Some(output.p4info?)))
+}
+
+/// Each pass alone, then all.
+fn choices() -> Vec<(String, Vec<Pass>)> {
+    let mut choices: Vec<(String, Vec<Pass>)> = Pass::ALL
+        .iter()
+        .map(|pass| (pass.name().to_owned(), vec![*pass]))
+        .collect();
+    choices.push(("all".to_owned(), Pass::ALL.to_vec()));
+    choices
+}
+
+#[test]
+fn optimised_programs_do_the_same() {
+    let (mut n_programs, mut n_compared, mut n_sent) = (0, 0, 0);
+    let mut failures = Vec::new();
+    for path in corpus() {
+        let Some((json, p4info)) = unoptimised(&path) else {
+            continue;
+        };
+        let Ok(plain) = Subject::new(&json) else {
+            continue;
+        };
+        n_programs += 1;
+        for (name, passes) in choices() {
+            let mut changed = json.clone();
+            optimise(&mut changed, p4info.as_ref(), &passes);
+            if changed == json {
+                continue;
+            }
+            let other = match Subject::new(&changed) {
+                Ok(other) => other,
+                Err(error) => {
+                    failures.push(format!("{}: {name}: {error}", path.display()));
+                    continue;
+                }
+            };
+            for setup in 0..SETUPS {
+                let case = Case::random(SEED + setup, &json, &plain, PACKETS);
+                n_compared += 1;
+                n_sent += case.packets.len();
+                if let Some(difference) = case.shrunk(&plain, &other) {
+                    failures.push(format!(
+                        "{}: {name}, seed {:#x}: {difference}",
+                        path.display(),
+                        SEED + setup
+                    ));
+                }
+            }
+        }
+    }
+    println!("{n_programs} programs, {n_compared} comparisons, {n_sent} packets, seed {SEED:#x}");
+    if elsewhere().is_none() {
+        assert!(n_programs >= 150, "only {n_programs} programs");
+        assert!(n_compared >= 600, "only {n_compared} comparisons");
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn a_wrong_pass_is_found() {
+    let path = root().join("testdata/stf/compound_assignment_operators.p4");
+    let (json, _) = unoptimised(&path).unwrap();
+    let plain = Subject::new(&json).unwrap();
+    let case = Case::random(SEED, &json, &plain, PACKETS);
+    assert_eq!(case.shrunk(&plain, &plain), None);
+    // A pass that loses the assignments of every action.
+    let mut wrong = json;
+    for action in &mut wrong.actions {
+        for primitive in &mut action.primitives {
+            if primitive.op == "assign" {
+                primitive.parameters[1] = Value::Hexstr("0x01".to_owned());
+            }
+        }
+    }
+    let wrong = Subject::new(&wrong).unwrap();
+    let difference = case.shrunk(&plain, &wrong).expect("a difference");
+    assert!(difference.contains("packet"), "{difference}");
+}

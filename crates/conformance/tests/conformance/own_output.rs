@@ -1,0 +1,51 @@
+//! A controller can set every program of this repository: the P4Info and the BMv2 JSON that the
+//! compiler writes go together for the server.
+
+use std::path::PathBuf;
+
+use conformance::compile::{pipeline, root};
+use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+
+/// The programs of a folder, in order.
+fn programs(folder: &str) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(root().join(folder)).unwrap();
+    let mut programs: Vec<PathBuf> = files
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|found| found == "p4"))
+        // What others include has no `main`.
+        .filter(|path| std::fs::read_to_string(path).unwrap().contains("main;"))
+        .collect();
+    programs.sort();
+    programs
+}
+
+fn refused(folder: &str) -> Vec<String> {
+    let programs = programs(folder);
+    assert!(!programs.is_empty(), "no program in {folder}");
+    let check = |path: &PathBuf| {
+        let (p4info, p4_device_config) = pipeline(path);
+        let config = ForwardingPipelineConfig {
+            p4info: Some(p4info),
+            p4_device_config,
+            cookie: None,
+        };
+        let error = p4runtime_server::check_pipeline(config).err()?;
+        Some(format!("{}: {error}", path.display()))
+    };
+    programs.iter().filter_map(check).collect()
+}
+
+#[test]
+fn the_server_takes_what_the_compiler_writes() {
+    let folders = [
+        "p4",
+        "p4/bench",
+        "testdata/compiler/ok",
+        "testdata/compiler/nowarn",
+        "testdata/compiler/warn",
+        "testdata/stf",
+        "testdata/realistic",
+    ];
+    let refused: Vec<String> = folders.into_iter().flat_map(refused).collect();
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}

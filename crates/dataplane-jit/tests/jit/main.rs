@@ -1,0 +1,15 @@
+//! The native engine beside the interpreter, and what it is compiled to.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test stops at what it did not expect, and tells one story"
+)]
+
+mod corpus;
+mod expressions;
+mod flows;
+mod frames;
+mod listing;
+mod snapshots;
+mod support;

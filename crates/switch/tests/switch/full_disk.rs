@@ -1,0 +1,212 @@
+//! Captures and recordings on a disk that is full.
+
+use std::net::UdpSocket;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::frames::{numbered, receive, send};
+use crate::namespace::{in_mount_namespace, ip, veth_pair};
+use crate::support::{Running, TemporaryFolder, program, run};
+use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port};
+use serde_json::Value;
+
+/// Mounts a file system with room for 16 KiB in a folder, in the test's own mount namespace.
+fn mount(disk: &Path) {
+    std::fs::create_dir(disk).expect("a folder");
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"])
+        .arg(disk)
+        .status();
+    assert!(mount.expect("mount starts").success());
+}
+
+fn totals(printed: &str) -> Value {
+    serde_json::from_str(printed.lines().last().expect("a line")).expect("JSON")
+}
+
+/// The port's frames: received, sent, refused.
+fn counts(totals: &Value, place: usize) -> [u64; 3] {
+    let port = &totals["ports"][place];
+    ["rx_frames", "tx_frames", "tx_refused"].map(|name| port[name].as_u64().expect(name))
+}
+
+/// Frames that a reader finds, all of them whole.
+fn frames_in(path: &Path) -> u64 {
+    let mut port = PcapPort::open(Some(path), None).expect("a capture");
+    while port
+        .receive(u64::MAX, 64, &mut |_| ())
+        .expect("whole to its end")
+        > 0
+    {}
+    let statistics = port.statistics();
+    assert_eq!(statistics.rx_dropped(), 0);
+    statistics.rx_frames
+}
+
+fn options() -> Vec<String> {
+    let files = [
+        "forward.p4info.txtpb",
+        "forward.entries.txtpb",
+        "forward.json",
+    ];
+    let [p4info, entries, json] = files.map(|name| program(name).display().to_string());
+    let words = ["--grpc", "off", "--json", "--p4info"].map(str::to_owned);
+    [&words[..], &[p4info, "--entries".into(), entries, json]].concat()
+}
+
+#[test]
+fn a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take() {
+    let name = "a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take";
+    in_mount_namespace(name, || {
+        ip("link set lo up");
+        let folder = TemporaryFolder::new("full-disk");
+        mount(&folder.path("disk"));
+        let capture = folder.path("disk/out.pcap");
+        let output = format!("2@pcap:,{}", capture.display());
+        let ports = [
+            "-i",
+            "1@udp:127.0.0.1:0",
+            "-i",
+            &output,
+            "--log-format",
+            "json",
+        ];
+        let options = options();
+        let options = options.iter().map(String::as_str);
+        let arguments: Vec<&str> = ports.into_iter().chain(options).collect();
+        let switch = Running::start(&arguments);
+        let address = switch.ready.split_once("1@udp:").expect("a port").1;
+        let address = address.split([',', ' ']).next().expect("an address");
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let send = |n_frames: usize| {
+            for _ in 0..n_frames {
+                socket.send_to(&[1; 500], address).expect("sent");
+            }
+        };
+        send(300);
+        let told: Value =
+            serde_json::from_str(&switch.wait_for_line(&["port_failed"])).expect("JSON");
+        assert_eq!(
+            (&told["level"], &told["port"]),
+            (&"ERROR".into(), &2.into())
+        );
+        let error = told["error"].as_str().expect("a text");
+        assert!(
+            error.ends_with("out.pcap: cannot write: No space left on device (os error 28)"),
+            "{error}"
+        );
+        // It still forwards, and says no more of it.
+        send(10);
+        let totals = totals(&switch.stop("-TERM"));
+        let [received, ..] = counts(&totals, 0);
+        let [_, sent, refused] = counts(&totals, 1);
+        assert!(received > 100, "{totals}");
+        // It was told to stop while some of the last may have waited.
+        let inside = totals["packets"]["inside"].as_u64().expect("a number");
+        assert_eq!(sent + refused + inside, received, "{totals}");
+        assert_eq!(sent, (16 * 1024 - 24) / (16 + 542), "as many as fit");
+        assert_eq!(frames_in(&capture), sent);
+    });
+}
+
+/// What comes by one port leaves by the other.
+fn crossing(folder: &TemporaryFolder) -> String {
+    let flood = std::fs::read_to_string(program("flood.p4")).expect("the program");
+    let to_group = "standard.mcast_grp = 1;";
+    let across = "standard.egress_spec = 3 - standard.ingress_port;";
+    assert!(flood.contains(to_group));
+    folder.file("cross.p4", flood.replace(to_group, across))
+}
+
+#[test]
+fn recordings_end_where_the_disk_is_full_and_their_ports_forward_on() {
+    let name = "recordings_end_where_the_disk_is_full_and_their_ports_forward_on";
+    in_mount_namespace(name, || {
+        ip("link set lo up");
+        veth_pair("a0", "a1");
+        veth_pair("b0", "b1");
+        let folder = TemporaryFolder::new("full-recording");
+        let disk = folder.path("disk");
+        mount(&disk);
+        let crossing = crossing(&folder);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reprise-switch"));
+        command.arg0("simple_switch").stdin(Stdio::null());
+        command.args(["-i", "1@a1", "-i", "2@b1", "--pcap"]);
+        command.arg(&disk).arg(&crossing);
+        let switch = Running::of(command);
+        let open = |name| AfPacketPort::open(name, AfPacketConfig::default()).expect("a cable");
+        let (mut a, mut b) = (open("a0"), open("b0"));
+        for round in 0..20 {
+            let (from, to) = match round % 2 {
+                0 => (&mut a, &mut b),
+                _ => (&mut b, &mut a),
+            };
+            let sent: Vec<_> = (0..30).map(|n| numbered(30 * round + n, 500)).collect();
+            send(from, sent.clone());
+            assert_eq!(receive(to, sent.len()), sent, "round {round}");
+        }
+        switch.signal("-TERM");
+        let (status, _, said) = switch.end();
+        assert_eq!(status, Some(0), "{said}");
+        let mut total = 0;
+        for (file, port) in [("a1_in", 1), ("b1_out", 2), ("b1_in", 2), ("a1_out", 1)] {
+            let file = disk.join(format!("{file}.pcap"));
+            let expected = format!(
+                "port {port} is recorded no further, and forwards on: capture file {}: cannot write: No space left on device (os error 28)",
+                file.display()
+            );
+            assert_eq!(said.matches(&expected).count(), 1, "{expected}: {said}");
+            let field = format!("error=\"capture file {}: cannot write", file.display());
+            assert!(
+                said.contains(&field),
+                "values with spaces are quoted: {said}"
+            );
+            total += std::fs::metadata(&file).expect("a recording").len();
+            assert!(frames_in(&file) < 300, "{}", file.display());
+        }
+        assert_eq!(said.lines().count(), 4, "{said}");
+        assert!(total <= 16 * 1024, "{total} bytes");
+    });
+}
+
+#[test]
+fn a_replay_ends_where_the_disk_is_full_and_its_capture_is_whole() {
+    let name = "a_replay_ends_where_the_disk_is_full_and_its_capture_is_whole";
+    in_mount_namespace(name, || {
+        let folder = TemporaryFolder::new("full-replay");
+        mount(&folder.path("disk"));
+        let (input, capture) = (folder.path("in.pcap"), folder.path("disk/out.pcap"));
+        let mut writer = PcapPort::open(None, Some(&input)).expect("a capture");
+        for n in 0..100 {
+            writer
+                .transmit(n, [&[7; 500][..], &[]].into())
+                .expect("written");
+        }
+        writer.close().expect("written");
+        let ports = [
+            "1@pcap:".to_owned() + &input.display().to_string(),
+            format!("2@pcap:,{}", capture.display()),
+        ];
+        let arguments: Vec<String> = ports
+            .into_iter()
+            .flat_map(|port| ["-i".to_owned(), port])
+            .chain(options())
+            .collect();
+        let output = run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.trim_end()
+                .ends_with("No space left on device (os error 28)"),
+            "{said}"
+        );
+        let totals = totals(&String::from_utf8_lossy(&output.stdout));
+        let [_, sent, refused] = counts(&totals, 1);
+        assert_eq!(
+            (sent + refused, frames_in(&capture)),
+            (100, sent),
+            "{totals}"
+        );
+    });
+}

@@ -1,0 +1,609 @@
+//! What becomes of the ports when their interfaces are removed, return, go down or are given addresses.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::frames::{numbered, receive, send};
+use crate::namespace::{change_often, in_namespace, in_root_namespace, ip, veth_pair};
+use crate::support::{PATIENCE, Running, http_get, program};
+use packet_io::{AfPacketConfig, AfPacketPort, Port};
+use serde_json::Value;
+
+/// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; what comes to 1 leaves by 2.
+fn start(kind: &str, options: &[&str]) -> Running {
+    veth_pair("a0", "a1");
+    veth_pair("b0", "b1");
+    start_on(
+        ["a1", "b1"].map(|interface| format!("{kind}{interface}")),
+        options,
+    )
+}
+
+fn start_on([one, two]: [String; 2], options: &[&str]) -> Running {
+    let files = [
+        "forward.p4info.txtpb",
+        "forward.entries.txtpb",
+        "forward.json",
+    ];
+    let [p4info, entries, json] = files.map(|name| program(name).display().to_string());
+    let ports = [format!("1@{one}"), format!("2@{two}")];
+    let arguments = ["-i", &ports[0], "-i", &ports[1], "--grpc", "off", "--json"];
+    let metrics = ["--metrics", "127.0.0.1:0", "--log-format", "json"];
+    let program = ["--p4info", &p4info, "--entries", &entries, &json];
+    ip("link set lo up");
+    Running::start_that_logs(&[&arguments[..], &metrics, options, &program].concat())
+}
+
+fn outside(interface: &str) -> AfPacketPort {
+    AfPacketPort::open(interface, AfPacketConfig::default()).expect("an interface that is up")
+}
+
+/// A line of the log without its time.
+fn event(line: &str) -> Value {
+    let mut event: Value = serde_json::from_str(line).expect(line);
+    let members = event.as_object_mut().expect("an object");
+    members.remove("timestamp");
+    members.remove("message");
+    event
+}
+
+/// The value of a sample.
+fn metric(switch: &Running, sample: &str) -> u64 {
+    let (_, text) = http_get(switch, "/metrics");
+    let line = text.lines().find_map(|line| line.strip_prefix(sample));
+    let value = line.expect(sample).trim().parse();
+    value.expect("a number")
+}
+
+/// Waits until a sample has a value that will do.
+fn wait_for_metric(switch: &Running, sample: &str, will_do: impl Fn(u64) -> bool) {
+    let began = Instant::now();
+    while !will_do(metric(switch, sample)) {
+        assert!(
+            began.elapsed() < PATIENCE,
+            "{sample}: {}",
+            metric(switch, sample)
+        );
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends into an interface until it is stopped; how many frames it was.
+struct Traffic {
+    is_stopped: Arc<AtomicBool>,
+    thread: JoinHandle<u64>,
+}
+
+impl Traffic {
+    fn into(interface: &str) -> Traffic {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let mut port = outside(interface);
+        let stopped = Arc::clone(&is_stopped);
+        let thread = thread::spawn(move || {
+            let mut n_sent = 0;
+            while !stopped.load(Ordering::Relaxed) {
+                send(&mut port, (0..10).map(|number| numbered(number, 200)));
+                n_sent += 10;
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(port.statistics().tx_dropped(), 0);
+            n_sent
+        });
+        Traffic { is_stopped, thread }
+    }
+
+    fn stop(self) -> u64 {
+        self.is_stopped.store(true, Ordering::Relaxed);
+        self.thread.join().expect("it sends")
+    }
+}
+
+/// The totals of a switch that is stopped.
+fn totals(switch: Running) -> Value {
+    serde_json::from_str(&switch.stop("-TERM")).expect("JSON")
+}
+
+fn number(port: &Value, field: &str) -> u64 {
+    port[field].as_u64().expect(field)
+}
+
+fn sum(port: &Value, prefix: &str) -> u64 {
+    let members = port.as_object().expect("an object").iter();
+    let drops = members.filter(|(name, _)| name.starts_with(prefix));
+    let drops = drops.filter(|(name, _)| !name.ends_with("_frames") && !name.ends_with("_bytes"));
+    drops
+        .map(|(_, count)| count.as_u64().expect("a count"))
+        .sum()
+}
+
+const LOST: &str = "reprise_port_link{port=\"2\",name=\"NAME\",state=\"lost\"}";
+
+/// Frames that a veth's ring, 256 long with XDP, had no place for: a loaded machine's burst.
+fn lost_at_sender(interface: &str) -> u64 {
+    let output = Command::new("ip")
+        .args(["-json", "-statistics", "link", "show", interface])
+        .output();
+    let shown: Value = serde_json::from_slice(&output.expect("iproute2").stdout).expect("JSON");
+    let dropped = &shown[0]["stats64"]["tx"]["dropped"];
+    dropped.as_u64().expect("a count")
+}
+
+/// Removes port 2's interface while frames go there, makes it anew, twice, and accounts for every frame.
+fn removed_and_made_anew(kind: &str, options: &[&str]) {
+    let switch = start(kind, options);
+    let name = format!("{kind}b1");
+    let lost = LOST.replace("NAME", &name);
+    let link_down = format!(
+        "reprise_port_transmit_drops_total{{port=\"2\",name=\"{name}\",reason=\"tx_link_down\"}}"
+    );
+    let traffic = Traffic::into("a0");
+    assert!(receive(&mut outside("b0"), 50).len() >= 50, "it forwards");
+    for times in 1..=2_u64 {
+        let before = metric(&switch, &link_down);
+        ip("link del b1");
+        let told = event(&switch.wait_for_line(&["port_lost"]));
+        let expected = serde_json::json!({
+            "level": "WARN", "event": "port_lost", "port": 2, "interface": "b1", "lost_events": times,
+        });
+        assert_eq!(told, expected);
+        wait_for_metric(&switch, &lost, |is_lost| is_lost == 1);
+        wait_for_metric(&switch, &link_down, |dropped| dropped >= before + 20);
+        veth_pair("b0", "b1");
+        let told = event(&switch.wait_for_line(&["port_rebound"]));
+        let expected = serde_json::json!({
+            "level": "WARN", "event": "port_rebound", "port": 2, "interface": "b1",
+        });
+        assert_eq!(told, expected);
+        assert!(
+            receive(&mut outside("b0"), 50).len() >= 50,
+            "it forwards again"
+        );
+        wait_for_metric(&switch, &lost, |is_lost| is_lost == 0);
+    }
+    let n_sent = traffic.stop() - lost_at_sender("a0");
+    let received = "reprise_port_received_packets_total{port=\"1\",name=\"NAME\"}";
+    let received = received.replace("NAME", &format!("{kind}a1"));
+    wait_for_metric(&switch, &received, |n| n == n_sent);
+    let totals = totals(switch);
+    let [one, two] = [0, 1].map(|place| &totals["ports"][place]);
+    assert_eq!(number(one, "rx_frames") + sum(one, "rx_"), n_sent);
+    assert_eq!(
+        (number(one, "lost_events"), number(two, "lost_events")),
+        (0, 2)
+    );
+    let gone = number(two, "tx_frames") + sum(two, "tx_");
+    assert_eq!(gone, number(one, "rx_frames"), "{two}");
+    assert_eq!(
+        sum(two, "tx_"),
+        number(two, "tx_link_down") + number(two, "tx_no_room"),
+        "{two}"
+    );
+}
+
+#[test]
+fn an_interface_that_is_removed_and_made_anew_has_its_port_again() {
+    in_namespace(
+        "an_interface_that_is_removed_and_made_anew_has_its_port_again",
+        || {
+            removed_and_made_anew("", &[]);
+        },
+    );
+}
+
+#[test]
+fn two_workers_lose_a_port_and_have_it_again() {
+    in_namespace("two_workers_lose_a_port_and_have_it_again", || {
+        removed_and_made_anew("", &["--workers", "2"]);
+    });
+}
+
+#[test]
+fn a_switch_that_spins_loses_a_port_and_has_it_again() {
+    in_namespace("a_switch_that_spins_loses_a_port_and_has_it_again", || {
+        removed_and_made_anew("", &["--wait", "spin"]);
+    });
+}
+
+#[test]
+fn an_afxdp_port_is_lost_and_there_again() {
+    in_root_namespace("an_afxdp_port_is_lost_and_there_again", || {
+        removed_and_made_anew("afxdp:", &[]);
+    });
+}
+
+#[test]
+fn the_port_that_receives_is_lost_and_there_again() {
+    in_namespace("the_port_that_receives_is_lost_and_there_again", || {
+        let switch = start("", &[]);
+        let mut receiver = outside("b0");
+        for times in 1..=2 {
+            send(&mut outside("a0"), (0..10).map(|n| numbered(n, 100)));
+            assert_eq!(receive(&mut receiver, 10).len(), 10);
+            ip("link del a0");
+            let lost = event(&switch.wait_for_line(&["port_lost"]));
+            assert_eq!(
+                (&lost["port"], &lost["lost_events"]),
+                (&1.into(), &times.into())
+            );
+            veth_pair("a0", "a1");
+            switch.wait_for_line(&["port_rebound"]);
+        }
+        let totals = totals(switch);
+        assert_eq!(number(&totals["ports"][0], "rx_frames"), 20);
+    });
+}
+
+/// Another network namespace, as long as the value lives.
+struct OtherNamespace(Child);
+
+impl OtherNamespace {
+    fn new() -> OtherNamespace {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-c", "echo; exec sleep 600"]);
+        let child = command.stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("unshare starts");
+        let mut byte = [0];
+        // It is in its namespace when it writes.
+        let stdout = child.stdout.as_mut().expect("a pipe");
+        stdout.read_exact(&mut byte).expect("a line");
+        OtherNamespace(child)
+    }
+
+    /// Runs `ip` there.
+    fn ip(&self, arguments: &str) {
+        let process = self.0.id().to_string();
+        let status = Command::new("nsenter")
+            .args(["--net", "--target", &process, "ip"])
+            .args(arguments.split_whitespace())
+            .status();
+        assert!(status.expect("nsenter starts").success(), "{arguments}");
+    }
+}
+
+impl Drop for OtherNamespace {
+    fn drop(&mut self) {
+        // Already gone if the test failed there.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_interface_that_moves_to_another_namespace_and_back_has_its_port_again() {
+    in_namespace(
+        "an_interface_that_moves_to_another_namespace_and_back_has_its_port_again",
+        || {
+            let switch = start("", &[]);
+            let (mut sender, mut receiver) = (outside("a0"), outside("b0"));
+            let other = OtherNamespace::new();
+            ip(&format!("link set b1 netns {}", other.0.id()));
+            switch.wait_for_line(&["port_lost"]);
+            send(&mut sender, (0..5).map(|n| numbered(n, 100)));
+            wait_for_metric(
+                &switch,
+                "reprise_port_transmit_drops_total{port=\"2\",name=\"b1\",reason=\"tx_link_down\"}",
+                |n| n == 5,
+            );
+            // It keeps its number, by which a switch takes it.
+            other.ip(&format!("link set b1 netns {}", std::process::id()));
+            ip("link set b1 up");
+            switch.wait_for_line(&["port_rebound"]);
+            send(&mut sender, [numbered(9, 100)]);
+            assert_eq!(receive(&mut receiver, 1), [numbered(9, 100)]);
+            totals(switch);
+        },
+    );
+}
+
+#[test]
+fn an_interface_that_returns_unusable_is_told_of_and_one_with_another_mtu_is_used() {
+    in_namespace(
+        "an_interface_that_returns_unusable_is_told_of_and_one_with_another_mtu_is_used",
+        || {
+            let switch = start("", &[]);
+            ip("link set a0 mtu 9000");
+            ip("link set a1 mtu 9000");
+            let mut sender = outside("a0");
+            send(&mut sender, [numbered(0, 8000)]);
+            let too_long =
+                "reprise_port_transmit_drops_total{port=\"2\",name=\"b1\",reason=\"tx_too_long\"}";
+            wait_for_metric(&switch, too_long, |n| n == 1);
+            ip("link del b1");
+            switch.wait_for_line(&["port_lost"]);
+            ip("tuntap add b1 mode tun");
+            let told = event(&switch.wait_for_line(&["port_unusable"]));
+            let reason = "interface \"b1\" carries no Ethernet frames: its hardware type is 65534, expected 1 (ARPHRD_ETHER)";
+            let expected = serde_json::json!({
+                "level": "WARN", "event": "port_unusable", "port": 2, "interface": "b1", "reason": reason,
+            });
+            assert_eq!(told, expected);
+            ip("link del b1");
+            ip("link add b0 type veth peer name b1");
+            ip("link set b0 mtu 9000 up");
+            ip("link set b1 mtu 9000");
+            let told = event(&switch.wait_for_line(&["port_unusable"]));
+            let reason = told["reason"].as_str().expect("a text");
+            assert!(
+                reason.starts_with("interface \"b1\" is down: bring it up first"),
+                "{reason}"
+            );
+            ip("link set b1 up");
+            switch.wait_for_line(&["port_rebound"]);
+            let mut receiver = outside("b0");
+            send(&mut sender, [numbered(1, 8000)]);
+            assert_eq!(receive(&mut receiver, 1), [numbered(1, 8000)]);
+            assert_eq!(metric(&switch, too_long), 1);
+            totals(switch);
+        },
+    );
+}
+
+#[test]
+fn links_that_go_down_and_up_are_told_of_and_counted() {
+    in_namespace("links_that_go_down_and_up_are_told_of_and_counted", || {
+        let switch = start("", &["--workers", "2"]);
+        let is = |event: &str, port: u64, interface: &str, count: (&str, u64)| {
+            let mut expected = serde_json::json!({
+                "level": "WARN", "event": event, "port": port, "interface": interface,
+            });
+            expected[count.0] = count.1.into();
+            expected
+        };
+        let down = "reprise_port_link{port=\"2\",name=\"b1\",state=\"down\"}";
+        // Administratively, and because the other end is.
+        for (times, interface) in [(1, "b1"), (2, "b0")] {
+            ip(&format!("link set {interface} down"));
+            let told = event(&switch.wait_for_line(&["port_down"]));
+            assert_eq!(told, is("port_down", 2, "b1", ("link_down_events", times)));
+            assert_eq!(metric(&switch, down), 1);
+            ip(&format!("link set {interface} up"));
+            let told = event(&switch.wait_for_line(&["port_up"]));
+            assert_eq!(told, is("port_up", 2, "b1", ("link_up_events", times)));
+            assert_eq!(metric(&switch, down), 0);
+        }
+        let events = ["down", "up"].map(|what| {
+            metric(
+                &switch,
+                &format!("reprise_port_link_{what}_events_total{{port=\"2\",name=\"b1\"}}"),
+            )
+        });
+        assert_eq!(events, [2, 2]);
+        let totals = totals(switch);
+        let downs = [0, 1].map(|place| number(&totals["ports"][place], "link_down_events"));
+        assert_eq!(downs, [0, 2]);
+    });
+}
+
+#[test]
+fn a_switch_ends_on_the_loss_of_a_port_if_told_to() {
+    in_namespace("a_switch_ends_on_the_loss_of_a_port_if_told_to", || {
+        let switch = start("", &["--exit-on-port-loss", "--log-level", "off"]);
+        ip("link del b1");
+        let (status, printed, said) = switch.end();
+        assert_eq!(
+            said,
+            "error: port 2@b1: its interface was removed (--exit-on-port-loss)"
+        );
+        assert_eq!(status, Some(3));
+        assert!(printed.contains("\"ports\""), "the totals: {printed}");
+    });
+}
+
+#[test]
+fn an_interface_with_an_address_is_warned_of_at_the_start_and_later() {
+    in_namespace(
+        "an_interface_with_an_address_is_warned_of_at_the_start_and_later",
+        || {
+            veth_pair("a0", "a1");
+            veth_pair("b0", "b1");
+            ip("address add 10.0.1.100/24 dev a1");
+            let switch = start_on(["a1", "b1"].map(str::to_owned), &[]);
+            let is = |port: u64, interface: &str, address: &str| {
+                serde_json::json!({
+                    "level": "WARN", "event": "interface_has_address",
+                    "port": port, "interface": interface, "address": address,
+                })
+            };
+            let told: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
+            assert_eq!(told, [is(1, "a1", "10.0.1.100")]);
+            ip("address add 10.0.2.7/24 dev b1");
+            let told = event(&switch.wait_for_line(&["interface_has_address"]));
+            assert_eq!(told, is(2, "b1", "10.0.2.7"));
+            totals(switch);
+        },
+    );
+}
+
+fn wait_until_up(interface: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut ip = Command::new("ip");
+        let shown = ip.args(["-o", "link", "show", interface]).output();
+        let shown = shown.expect("iproute2 is installed");
+        if String::from_utf8_lossy(&shown.stdout).contains("state UP") {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{interface} does not come up");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Has more happen than the kernel keeps for the switch, which stands still meanwhile.
+fn overrun(switch: &Running, and: impl FnOnce()) {
+    switch.signal("-STOP");
+    and();
+    switch.signal("-CONT");
+}
+
+#[test]
+fn news_that_the_kernel_could_not_keep_are_made_good_by_a_look_at_all() {
+    in_namespace(
+        "news_that_the_kernel_could_not_keep_are_made_good_by_a_look_at_all",
+        || {
+            let switch = start("", &[]);
+            veth_pair("c0", "c1");
+            overrun(&switch, || {
+                // The kernel keeps the first of these, and not the last.
+                ip("link set b1 down");
+                change_often("c0", 2_000);
+                ip("link set b1 up");
+                // The kernel says so a little later, when it has had so much else to say.
+                wait_until_up("b1");
+            });
+            ip("link set a1 down");
+            let told = event(&switch.wait_for_line(&["port_"]));
+            assert_eq!(
+                (&told["event"], &told["port"]),
+                (&"port_down".into(), &1.into())
+            );
+            assert_eq!(
+                metric(
+                    &switch,
+                    "reprise_port_link{port=\"2\",name=\"b1\",state=\"up\"}"
+                ),
+                1
+            );
+            overrun(&switch, || {
+                change_often("c0", 2_000);
+                ip("link del b1");
+            });
+            switch.wait_for_line(&["port_lost"]);
+            totals(switch);
+        },
+    );
+}
+
+/// Says how many files a running switch may have open.
+fn limit_descriptors(switch: &Running, limit: &str) {
+    let process = switch.id().to_string();
+    let status = Command::new("prlimit")
+        .args(["--pid", &process, &format!("--nofile={limit}")])
+        .status();
+    assert!(status.expect("util-linux").success());
+}
+
+#[test]
+fn a_kernel_that_does_not_say_how_interfaces_are_is_asked_again() {
+    in_namespace(
+        "a_kernel_that_does_not_say_how_interfaces_are_is_asked_again",
+        || {
+            let switch = start("", &[]);
+            veth_pair("c0", "c1");
+            limit_descriptors(&switch, "3:4096");
+            overrun(&switch, || change_often("c0", 2_000));
+            let told = event(&switch.wait_for_line(&["interfaces_unwatched"]));
+            let expected = serde_json::json!({
+                "level": "ERROR", "event": "interfaces_unwatched",
+                "error": "Too many open files (os error 24)",
+            });
+            assert_eq!(told, expected);
+            ip("link set b1 down");
+            limit_descriptors(&switch, "4096:4096");
+            let told = event(&switch.wait_for_line(&["port_down"]));
+            assert_eq!(told["port"], 2);
+            let told = event(&switch.wait_for_line(&["interfaces_watched"]));
+            assert_eq!(told["level"], "WARN");
+            ip("link set b1 up");
+            switch.wait_for_line(&["port_up"]);
+            totals(switch);
+        },
+    );
+}
+
+#[test]
+fn a_port_stays_on_an_interface_that_is_renamed() {
+    in_namespace("a_port_stays_on_an_interface_that_is_renamed", || {
+        let switch = start("", &[]);
+        // Kernels before 6.2 rename no interface that is up.
+        ip("link set b1 down");
+        switch.wait_for_line(&["port_down"]);
+        ip("link set b1 name c1");
+        let told = event(&switch.wait_for_line(&["port_renamed"]));
+        let expected = serde_json::json!({
+            "level": "WARN", "event": "port_renamed", "port": 2, "interface": "c1", "before": "b1",
+        });
+        assert_eq!(told, expected);
+        ip("link set c1 up");
+        let told = event(&switch.wait_for_line(&["port_up"]));
+        assert_eq!(
+            (&told["port"], &told["interface"]),
+            (&2.into(), &"c1".into())
+        );
+        // Another one of the name that the port was given is not its.
+        veth_pair("d0", "b1");
+        ip("address add 10.0.2.7/24 dev c1");
+        let told = event(&switch.wait_for_line(&["interface_has_address"]));
+        assert_eq!(
+            (&told["port"], &told["interface"]),
+            (&2.into(), &"c1".into())
+        );
+        let mut receiver = outside("b0");
+        send(&mut outside("a0"), [numbered(1, 100)]);
+        assert_eq!(receive(&mut receiver, 1), [numbered(1, 100)]);
+        // It is, once the port has lost its own.
+        ip("link del c1");
+        switch.wait_for_line(&["port_lost"]);
+        switch.wait_for_line(&["port_rebound"]);
+        let mut receiver = outside("d0");
+        send(&mut outside("a0"), [numbered(2, 100)]);
+        assert_eq!(receive(&mut receiver, 1), [numbered(2, 100)]);
+        totals(switch);
+    });
+}
+
+fn set_queues(interface: &str, n_queues: u32) {
+    let n_queues = n_queues.to_string();
+    let output = Command::new("ethtool")
+        .args(["-L", interface, "rx", &n_queues, "tx", &n_queues])
+        .output();
+    let output = output.expect("ethtool is installed");
+    assert!(output.status.success(), "{interface}: {output:?}");
+}
+
+#[test]
+fn queues_that_an_afxdp_port_does_not_serve_are_told_of() {
+    in_root_namespace(
+        "queues_that_an_afxdp_port_does_not_serve_are_told_of",
+        || {
+            veth_pair("b0", "b1");
+            let queues = "numrxqueues 2 numtxqueues 2";
+            ip(&format!(
+                "link add a0 {queues} type veth peer name a1 {queues}"
+            ));
+            for interface in ["a0", "a1"] {
+                ip(&format!("link set {interface} up"));
+                set_queues(interface, 1);
+            }
+            let switch = start_on(["afxdp:a1", "b1"].map(str::to_owned), &[]);
+            let unserved = "reprise_port_unserved_queues{port=\"1\",name=\"afxdp:a1\"}";
+            let told_of = |queues: u32| {
+                let told = event(&switch.wait_for_line(&["port_queues"]));
+                let expected = serde_json::json!({
+                    "level": "WARN", "event": "port_queues", "port": 1, "interface": "a1",
+                    "queues": queues, "served": 1,
+                });
+                assert_eq!(told, expected);
+            };
+            assert_eq!(
+                (metric(&switch, unserved), http_get(&switch, "/readyz").0),
+                (0, 200)
+            );
+            set_queues("a1", 2);
+            told_of(2);
+            assert_eq!(metric(&switch, unserved), 1);
+            let lacks = "port 1@afxdp:a1 does not serve 1 of its interface's receive queues\n";
+            assert_eq!(http_get(&switch, "/readyz"), (503, lacks.to_owned()));
+            set_queues("a1", 1);
+            told_of(1);
+            assert_eq!(
+                (metric(&switch, unserved), http_get(&switch, "/readyz").0),
+                (0, 200)
+            );
+            totals(switch);
+        },
+    );
+}

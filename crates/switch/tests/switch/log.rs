@@ -1,0 +1,256 @@
+//! What the switch logs: every event of docs/switch.md, as text and as JSON.
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::support::{Running, TemporaryFolder, program};
+use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime_proto::p4::v1::stream_message_request::Update;
+use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, StreamMessageRequest, Uint128};
+use serde_json::Value;
+
+/// A switch with a program, its entries (port 1 to port 2, which is not there) and a UDP port.
+fn start(options: &[&str]) -> Running {
+    let files = [
+        "forward.p4info.txtpb",
+        "forward.entries.txtpb",
+        "forward.json",
+    ];
+    let [p4info, entries, json] = files.map(|name| program(name).display().to_string());
+    let arguments = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+    let program = ["--p4info", &p4info, "--entries", &entries, &json];
+    Running::start_that_logs(&[&arguments[..], &program, options].concat())
+}
+
+/// A line of JSON without its time, which is checked to be one.
+fn event(line: &str) -> Value {
+    let mut event: Value = serde_json::from_str(line).expect(line);
+    let members = event.as_object_mut().expect("an object");
+    let time = members.remove("timestamp").expect("a time");
+    let time = time.as_str().expect("a text");
+    assert!(
+        time.starts_with("20") && time.ends_with('Z') && time.contains('T'),
+        "{time}"
+    );
+    event
+}
+
+/// A text line's parts: level, and what follows.
+fn parts(line: &str) -> (&str, &str) {
+    let (time, rest) = line.split_once(' ').expect("a time");
+    assert!(time.starts_with("20") && time.ends_with('Z'), "{line}");
+    rest.trim_start().split_once(' ').expect("a level")
+}
+
+fn address_behind<'a>(ready: &'a str, words: &str) -> &'a str {
+    let rest = ready.split_once(words).expect("an address").1;
+    rest.split([' ', ',']).next().expect("an address")
+}
+
+#[test]
+fn a_pipeline_that_is_set_is_told_at_level_info_only() {
+    let json = start(&["--log-level", "info", "--log-format", "json"]);
+    let expected = serde_json::json!({
+        "level": "INFO",
+        "message": "the pipeline \"forward\" is set",
+        "event": "pipeline_set",
+        "name": "forward",
+        "source": "forward",
+        "tables": 1,
+    });
+    let told: Vec<Value> = json.before.iter().map(|line| event(line)).collect();
+    assert_eq!(told, [expected]);
+    let text = start(&["--log-level", "info"]);
+    let told: Vec<_> = text.before.iter().map(|line| parts(line)).collect();
+    let fields = "the pipeline \"forward\" is set event=\"pipeline_set\" name=\"forward\" source=\"forward\" tables=1";
+    assert_eq!(told, [("INFO", fields)]);
+    let quiet = start(&[]);
+    assert_eq!(quiet.before, [""; 0]);
+    for switch in [json, text, quiet] {
+        switch.stop("-TERM");
+    }
+}
+
+#[test]
+fn a_program_that_the_switch_compiles_is_not_warned_of() {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let program = program.join("../../testdata/stf/table_initial_entries.p4");
+    let program = program.display().to_string();
+    let ports = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+    let switch = Running::start_that_logs(&[&ports[..], &[&program]].concat());
+    // The compiler has its own words for an entry of it.
+    let events = switch.before.iter().filter(|it| it.contains("event="));
+    assert_eq!(events.collect::<Vec<_>>(), [""; 0]);
+    switch.stop("-TERM");
+}
+
+#[test]
+fn what_the_p4info_leaves_out_and_promises_otherwise_is_warned_of() {
+    let folder = TemporaryFolder::new("p4info");
+    let json = program("forward.json").display().to_string();
+    let told = |p4info: &str| {
+        let p4info = folder.file("p4info.txtpb", p4info);
+        let arguments = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+        let program = ["--log-format", "json", "--p4info", &p4info, &json];
+        let switch = Running::start_that_logs(&[&arguments[..], &program].concat());
+        let told: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
+        switch.stop("-TERM");
+        told
+    };
+    let nothing = told("pkg_info { arch: \"v1model\" }\n");
+    let expected = serde_json::json!({
+        "level": "WARN",
+        "message": "no controller can write or read what the device config has and the P4Info lacks: table \"ingress.forward\"",
+        "event": "p4info_lacks",
+        "objects": 1,
+    });
+    assert_eq!(nothing, [expected]);
+    let whole = std::fs::read_to_string(program("forward.p4info.txtpb")).expect("the P4Info");
+    let other = told(&whole.replace("size: 16", "size: 1024"));
+    let expected = serde_json::json!({
+        "level": "WARN",
+        "message": "tables take as many entries as the device config says, not the P4Info: table \"ingress.forward\" 16, not 1024",
+        "event": "p4info_sizes",
+        "tables": 1,
+    });
+    assert_eq!(other, [expected]);
+    assert_eq!(told(&whole), [Value::Null; 0]);
+}
+
+#[tokio::test]
+async fn another_primary_controller_is_told_and_that_there_is_none() {
+    let switch = start(&["--log-level", "info", "--log-format", "json"]);
+    let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
+    let mut client = P4RuntimeClient::connect(format!("http://{address}"))
+        .await
+        .expect("a server");
+    let arbitration = MasterArbitrationUpdate {
+        device_id: 1,
+        election_id: Some(Uint128 { high: 1, low: 7 }),
+        ..Default::default()
+    };
+    let update = Some(Update::Arbitration(arbitration));
+    let request = StreamMessageRequest { update };
+    // The same update again is no change.
+    let requests = tokio_stream::iter([request.clone(), request]);
+    let mut answers = client
+        .stream_channel(requests)
+        .await
+        .expect("a stream")
+        .into_inner();
+    while let Ok(Some(_)) = answers.message().await {}
+    let (first, last) = tokio::task::spawn_blocking(move || {
+        let lines = [(); 2].map(|()| event(&switch.wait_for_line(&["primary_changed"])));
+        switch.stop("-TERM");
+        lines.into()
+    })
+    .await
+    .expect("two lines");
+    let id = "18446744073709551623";
+    assert_eq!(first["election_id"], id);
+    assert_eq!(
+        first["message"],
+        format!("the controller with election id {id} is primary")
+    );
+    assert_eq!(
+        (&first["level"], &first["controllers"]),
+        (&"INFO".into(), &1.into())
+    );
+    assert_eq!(last["message"], "no controller is primary");
+    assert_eq!(
+        (last.get("election_id"), &last["controllers"]),
+        (None, &0.into())
+    );
+}
+
+#[test]
+fn drops_are_told_by_reason_while_they_grow() {
+    let switch = start(&["--log-format", "json", "--log-drops", "1"]);
+    let address = address_behind(&switch.ready, "1@udp:").to_owned();
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let send = |n: usize| {
+        for _ in 0..n {
+            socket.send_to(&[1; 30], &address).expect("sent");
+        }
+    };
+    send(3);
+    let mut told = 0;
+    let began = Instant::now();
+    while told < 3 {
+        let line = event(&switch.wait_for_line(&["egress_port_unknown"]));
+        let grown = line["packets"].as_u64().expect("a number");
+        told += grown;
+        assert_eq!(
+            line,
+            serde_json::json!({
+                "level": "WARN",
+                "message": format!("the switch dropped {grown} packets in 1 s: egress_port_unknown"),
+                "event": "drops", "reason": "egress_port_unknown",
+                "packets": grown, "total": told, "seconds": 1,
+            })
+        );
+    }
+    assert!(
+        began.elapsed() >= Duration::from_millis(900),
+        "not before the first look"
+    );
+    send(2);
+    while told < 5 {
+        let line = event(&switch.wait_for_line(&["egress_port_unknown"]));
+        told += line["packets"].as_u64().expect("a number");
+        assert_eq!(line["total"], told);
+    }
+    switch.stop("-TERM");
+}
+
+#[test]
+fn p4runtime_beyond_the_loopback_interface_is_warned_of() {
+    let arguments = ["-i", "1@udp:127.0.0.1:0", "--log-format", "json", "--grpc"];
+    let switch = Running::start_that_logs(&[&arguments[..], &["0.0.0.0:0", "--insecure"]].concat());
+    let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
+    let told: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0]["event"], "grpc_beyond_loopback");
+    assert_eq!(
+        (&told[0]["level"], &told[0]["address"]),
+        (&"WARN".into(), &address.into())
+    );
+    switch.stop("-TERM");
+    let quiet = Running::start(&[&arguments[..], &["127.0.0.1:0"]].concat());
+    quiet.stop("-TERM");
+}
+
+#[tokio::test]
+async fn what_a_flood_leaves_out_of_the_log_is_told() {
+    let switch = start(&["--log-level", "info", "--log-format", "json"]);
+    let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
+    let mut client = P4RuntimeClient::connect(format!("http://{address}"))
+        .await
+        .expect("a server");
+    // Another primary a thousand times.
+    let requests = (1..=1000).map(|low| {
+        let arbitration = MasterArbitrationUpdate {
+            device_id: 1,
+            election_id: Some(Uint128 { high: 0, low }),
+            ..Default::default()
+        };
+        let update = Some(Update::Arbitration(arbitration));
+        StreamMessageRequest { update }
+    });
+    let requests = tokio_stream::iter(requests.collect::<Vec<_>>());
+    let answers = client.stream_channel(requests).await.expect("a stream");
+    let mut answers = answers.into_inner();
+    while let Ok(Some(_)) = answers.message().await {}
+    let line = tokio::task::spawn_blocking(move || {
+        let line = switch.wait_for_line(&["log_lines_left_out"]);
+        switch.signal("-TERM");
+        assert_eq!(switch.end().0, Some(0));
+        line
+    });
+    let told = event(&line.await.expect("a line"));
+    let lines = told["lines"].as_u64().expect("a number");
+    // A burst of 200 and some that a loaded machine has time for.
+    assert!((300..=850).contains(&lines), "{told}");
+    assert_eq!(told["level"], "WARN");
+}

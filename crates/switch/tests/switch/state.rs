@@ -1,0 +1,653 @@
+//! `--state`: a switch that is killed comes up with everything that it has answered.
+//!
+//! `REPRISE_KILLS=200` kills it that often instead of 20 times; `REPRISE_KILLS_SEED=N` begins with another seed.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::namespace::{in_mount_namespace, ip};
+
+use crate::support::{Running, TemporaryFolder, error, program};
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::p4_data::Data;
+use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
+use p4runtime_proto::p4::v1::stream_message_request::Update as Message;
+use p4runtime_proto::p4::v1::table_action::Type as ActionType;
+use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::{
+    Action, CloneSessionEntry, Entity, FieldMatch, GetForwardingPipelineConfigRequest, Index,
+    MasterArbitrationUpdate, MulticastGroupEntry, P4Data, PacketReplicationEngineEntry,
+    ReadRequest, RegisterEntry, Replica, StreamMessageRequest, TableAction, TableEntry, Uint128,
+    Update, WriteRequest, action, field_match, replica,
+};
+use tokio::sync::mpsc::Sender;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+
+const KILLS: u64 = 20;
+const ELECTION: Option<Uint128> = Some(Uint128 { high: 0, low: 1 });
+
+/// Entities by kind and number, each with its value in a byte or two.
+type State = BTreeMap<(&'static str, u32), Vec<u8>>;
+
+fn number_of(variable: &str, otherwise: u64) -> u64 {
+    let text = std::env::var(variable).ok();
+    text.map_or(otherwise, |text| text.parse().expect("a number"))
+}
+
+/// Numbers that look random: SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+}
+
+struct Controller {
+    client: P4RuntimeClient<Channel>,
+    _stream: (
+        Sender<StreamMessageRequest>,
+        tonic::Streaming<p4runtime_proto::p4::v1::StreamMessageResponse>,
+    ),
+    ids: Ids,
+}
+
+#[derive(Clone, Copy)]
+struct Ids {
+    table: u32,
+    send: u32,
+    cells: u32,
+}
+
+impl Controller {
+    async fn of(switch: &Running) -> Self {
+        let address = switch
+            .ready
+            .split("P4Runtime on ")
+            .nth(1)
+            .expect("an address");
+        let address = address.split(',').next().expect("an address");
+        let mut client = P4RuntimeClient::connect(format!("http://{address}"))
+            .await
+            .expect("a server");
+        let (sender, requests) = tokio::sync::mpsc::channel(1);
+        let update = Some(Message::Arbitration(MasterArbitrationUpdate {
+            device_id: 1,
+            election_id: ELECTION,
+            ..Default::default()
+        }));
+        let request = StreamMessageRequest { update };
+        sender.send(request).await.expect("a place");
+        let answers = client.stream_channel(ReceiverStream::new(requests)).await;
+        let mut answers = answers.expect("a stream").into_inner();
+        answers.message().await.expect("an answer").expect("one");
+        let request = GetForwardingPipelineConfigRequest {
+            device_id: 1,
+            ..Default::default()
+        };
+        let config = client.get_forwarding_pipeline_config(request).await;
+        let config = config
+            .expect("an answer")
+            .into_inner()
+            .config
+            .expect("a pipeline");
+        let info = config.p4info.expect("a P4Info");
+        let send = info.actions.iter().filter_map(|it| it.preamble.as_ref());
+        let ids = Ids {
+            table: info.tables[0].preamble.as_ref().expect("a table").id,
+            send: send.clone().find(|it| it.alias == "send").expect("it").id,
+            cells: info.registers[0].preamble.as_ref().expect("one").id,
+        };
+        let _stream = (sender, answers);
+        Self {
+            client,
+            _stream,
+            ids,
+        }
+    }
+
+    async fn write(&mut self, updates: Vec<Update>) -> Result<(), tonic::Status> {
+        let request = WriteRequest {
+            device_id: 1,
+            election_id: ELECTION,
+            updates,
+            ..Default::default()
+        };
+        self.client.write(request).await.map(drop)
+    }
+
+    async fn state(&mut self) -> State {
+        let kinds = [
+            Kind::TableEntry(TableEntry {
+                table_id: self.ids.table,
+                ..Default::default()
+            }),
+            Kind::TableEntry(TableEntry {
+                table_id: self.ids.table,
+                is_default_action: true,
+                ..Default::default()
+            }),
+            Kind::RegisterEntry(RegisterEntry {
+                register_id: self.ids.cells,
+                ..Default::default()
+            }),
+            replication(Replication::MulticastGroupEntry(
+                MulticastGroupEntry::default(),
+            )),
+            replication(Replication::CloneSessionEntry(CloneSessionEntry::default())),
+        ];
+        let entities = kinds.map(|kind| Entity { entity: Some(kind) });
+        let request = ReadRequest {
+            device_id: 1,
+            entities: entities.to_vec(),
+            ..Default::default()
+        };
+        let answers = self.client.read(request).await.expect("an answer");
+        let mut answers = answers.into_inner();
+        let mut state = State::new();
+        while let Some(answer) = answers.message().await.expect("an answer") {
+            let entities = answer.entities.into_iter();
+            state.extend(entities.filter_map(|it| shown(it.entity.expect("one"))));
+        }
+        state
+    }
+}
+
+fn replication(of: Replication) -> Kind {
+    Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(of) })
+}
+
+/// An entity as the model has it; none of one that is as the program begins.
+fn shown(kind: Kind) -> Option<((&'static str, u32), Vec<u8>)> {
+    Some(match kind {
+        Kind::TableEntry(entry) => {
+            let Some(ActionType::Action(action)) = entry.action.and_then(|it| it.r#type) else {
+                return None;
+            };
+            let port = action.params.first()?.value.clone();
+            let value = [port, entry.metadata].concat();
+            match entry
+                .r#match
+                .first()
+                .and_then(|it| it.field_match_type.clone())
+            {
+                Some(field_match::FieldMatchType::Exact(exact)) => {
+                    let key = exact
+                        .value
+                        .iter()
+                        .fold(0, |n, byte| n * 256 + u32::from(*byte));
+                    (("entry", key), value)
+                }
+                _ => (("default", 0), value),
+            }
+        }
+        Kind::RegisterEntry(cell) => {
+            let Some(Data::Bitstring(value)) = cell.data?.data else {
+                return None;
+            };
+            let index = u32::try_from(cell.index?.index).expect("a cell");
+            if value == [0] {
+                return None;
+            }
+            (("cell", index), value)
+        }
+        Kind::PacketReplicationEngineEntry(entry) => match entry.r#type? {
+            Replication::MulticastGroupEntry(group) => (
+                ("group", group.multicast_group_id),
+                instances(&group.replicas),
+            ),
+            Replication::CloneSessionEntry(session) => (
+                ("session", session.session_id),
+                instances(&session.replicas),
+            ),
+        },
+        other => panic!("not asked for: {other:?}"),
+    })
+}
+
+fn instances(replicas: &[Replica]) -> Vec<u8> {
+    let bytes = replicas.iter().map(|it| u8::try_from(it.instance));
+    bytes.collect::<Result<_, _>>().expect("a byte")
+}
+
+fn entity(ids: Ids, (kind, number): (&'static str, u32), value: u8) -> Kind {
+    let replicas = vec![Replica {
+        port_kind: Some(replica::PortKind::Port(vec![1])),
+        instance: value.into(),
+        ..Default::default()
+    }];
+    let action = || {
+        let params = vec![action::Param {
+            param_id: 1,
+            value: vec![value],
+        }];
+        let action = Action {
+            action_id: ids.send,
+            params,
+        };
+        Some(TableAction {
+            r#type: Some(ActionType::Action(action)),
+        })
+    };
+    match kind {
+        "entry" => Kind::TableEntry(TableEntry {
+            table_id: ids.table,
+            r#match: vec![FieldMatch {
+                field_id: 1,
+                field_match_type: Some(field_match::FieldMatchType::Exact(field_match::Exact {
+                    value: vec![u8::try_from(number).expect("a byte")],
+                })),
+            }],
+            action: action(),
+            metadata: vec![value, 1],
+            ..Default::default()
+        }),
+        "default" => Kind::TableEntry(TableEntry {
+            table_id: ids.table,
+            action: action(),
+            is_default_action: true,
+            metadata: vec![value, 1],
+            ..Default::default()
+        }),
+        "cell" => Kind::RegisterEntry(RegisterEntry {
+            register_id: ids.cells,
+            index: Some(Index {
+                index: number.into(),
+            }),
+            data: Some(P4Data {
+                data: Some(Data::Bitstring(vec![value])),
+            }),
+        }),
+        "group" => replication(Replication::MulticastGroupEntry(MulticastGroupEntry {
+            multicast_group_id: number,
+            replicas,
+            ..Default::default()
+        })),
+        _ => replication(Replication::CloneSessionEntry(CloneSessionEntry {
+            session_id: number,
+            replicas,
+            ..Default::default()
+        })),
+    }
+}
+
+/// A batch of up to 12 updates, and what it makes of the state.
+fn batch(random: &mut Random, ids: Ids, before: &State) -> (Vec<Update>, State) {
+    let mut after = before.clone();
+    let updates = (0..=random.below(12)).map(|_| {
+        let kind = ["entry", "entry", "default", "cell", "group", "session"];
+        let kind = kind[usize::try_from(random.below(6)).expect("small")];
+        let number = match kind {
+            "default" => 0,
+            _ => 1 + u32::try_from(random.below(40)).expect("small"),
+        };
+        let value = 1 + u8::try_from(random.below(200)).expect("a byte");
+        let (key, is_there) = ((kind, number), after.contains_key(&(kind, number)));
+        let always = matches!(kind, "default" | "cell");
+        let deletes = is_there && !always && random.below(3) == 0;
+        let r#type = match (is_there || always, deletes) {
+            (_, true) => Type::Delete,
+            (true, _) => Type::Modify,
+            (false, _) => Type::Insert,
+        };
+        match (deletes, kind) {
+            (true, _) => drop(after.remove(&key)),
+            (_, "entry" | "default") => drop(after.insert(key, vec![value, value, 1])),
+            _ => drop(after.insert(key, vec![value])),
+        }
+        Update {
+            r#type: r#type.into(),
+            entity: Some(Entity {
+                entity: Some(entity(ids, key, value)),
+            }),
+        }
+    });
+    (updates.collect(), after)
+}
+
+/// Writes until the switch is gone: what was answered, and what was not.
+async fn write_until_killed(
+    controller: &mut Controller,
+    random: &mut Random,
+    mut answered: State,
+) -> (State, State, u64) {
+    for n_batches in 0..1_000_000 {
+        let (updates, after) = batch(random, controller.ids, &answered);
+        match controller.write(updates).await {
+            Ok(()) => answered = after,
+            Err(status) => {
+                assert!(status.details().is_empty(), "refused: {status:?}");
+                return (answered, after, n_batches);
+            }
+        }
+    }
+    panic!("the switch was not killed")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switch_that_is_killed_at_any_moment_has_what_it_answered() {
+    let (n_kills, seed) = (
+        number_of("REPRISE_KILLS", KILLS),
+        number_of("REPRISE_KILLS_SEED", 1),
+    );
+    let folder = TemporaryFolder::new("killed");
+    let state = folder.path("state").display().to_string();
+    let program = program("kept.p4").display().to_string();
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let (mut answered, mut open) = (State::new(), State::new());
+    let (mut n_all, mut n_open_there) = (0, 0);
+    for round in 0..=n_kills {
+        let seed = seed.wrapping_mul(1_000_003) + round;
+        let switch = Running::start(&arguments);
+        let mut controller = Controller::of(&switch).await;
+        let found = controller.state().await;
+        assert!(
+            found == answered || found == open,
+            "seed {seed}: found {found:?}, answered {answered:?}, or with what was not answered {open:?}"
+        );
+        n_open_there += u32::from(found == open && found != answered);
+        if round == n_kills {
+            break;
+        }
+        let mut random = Random(seed);
+        let moment = Duration::from_micros(random.below(60_000));
+        let killed = tokio::spawn(async move {
+            // The moment is what is random here: nothing waits for it.
+            tokio::time::sleep(moment).await;
+            switch.signal("-KILL");
+            tokio::task::spawn_blocking(move || switch.end()).await
+        });
+        let n_batches;
+        (answered, open, n_batches) = write_until_killed(&mut controller, &mut random, found).await;
+        n_all += n_batches;
+        let (code, ..) = killed.await.expect("killed").expect("it ends");
+        assert_eq!(code, None, "seed {seed}");
+        println!("seed {seed}: killed after {moment:?}, {n_batches} batches answered");
+    }
+    println!(
+        "{n_kills} kills, {n_all} batches answered, {n_open_there} times the last was there unanswered"
+    );
+    assert!(n_all > 0, "nothing was written");
+}
+
+/// Mounts a file system with room for 8 MiB in a folder, in the test's own mount namespace.
+fn mount(disk: &Path) {
+    fs::create_dir(disk).expect("a folder");
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"])
+        .arg(disk)
+        .status();
+    assert!(mount.expect("mount starts").success());
+}
+
+/// Takes all the room that a file system has left.
+fn fill(with: &Path) {
+    let mut file = File::create(with).expect("a file");
+    while file.write_all(&[1; 4096]).is_ok() {}
+}
+
+/// Writes batches until one is refused: the state with it, and how it was refused.
+async fn write_until_refused(
+    controller: &mut Controller,
+    random: &mut Random,
+    mut state: State,
+) -> (State, tonic::Status) {
+    for _ in 0..20_000 {
+        let (updates, after) = batch(random, controller.ids, &state);
+        match controller.write(updates).await {
+            Ok(()) => state = after,
+            Err(status) => return (after, status),
+        }
+    }
+    panic!("the disk was not full")
+}
+
+async fn a_switch_on_a_disk(disk: &Path) {
+    let state = disk.join("state").display().to_string();
+    let program = program("kept.p4").display().to_string();
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let switch = Running::start(&arguments);
+    let mut controller = Controller::of(&switch).await;
+    fill(&disk.join("filler"));
+    let mut random = Random(3);
+    let (there, refused) = write_until_refused(&mut controller, &mut random, State::new()).await;
+    assert_eq!(refused.code(), tonic::Code::Internal);
+    let said = ["the switch has it", state.as_str()];
+    assert!(
+        said.iter().all(|it| refused.message().contains(it)),
+        "{refused:?}"
+    );
+    // The data plane has it, and nothing that comes behind it.
+    assert_eq!(controller.state().await, there);
+    let (updates, _) = batch(&mut random, controller.ids, &there);
+    let refused = controller
+        .write(updates)
+        .await
+        .expect_err("the disk is full");
+    assert_eq!(refused.code(), tonic::Code::Internal);
+    assert!(
+        refused.message().contains("nothing was done"),
+        "{refused:?}"
+    );
+    assert_eq!(controller.state().await, there);
+    let told = switch.wait_for_line(&["state_not_written"]);
+    assert!(told.contains("ERROR") && told.contains(&state), "{told}");
+    fs::remove_file(disk.join("filler")).expect("removed");
+    let (updates, after) = batch(&mut random, controller.ids, &there);
+    controller
+        .write(updates)
+        .await
+        .expect("there is room again");
+    let told = switch.wait_for_line(&["event"]);
+    assert!(told.contains("state_written"), "once each: {told}");
+    switch.signal("-KILL");
+    switch.end();
+    let switch = Running::start(&arguments);
+    let found = Controller::of(&switch).await.state().await;
+    assert_eq!(found, after, "what was not stored at once is, too");
+    switch.stop("-TERM");
+}
+
+#[test]
+fn a_full_disk_is_told_and_what_was_done_is_stored_when_there_is_room() {
+    in_mount_namespace(
+        "a_full_disk_is_told_and_what_was_done_is_stored_when_there_is_room",
+        || {
+            ip("link set lo up");
+            let folder = TemporaryFolder::new("full-state");
+            let disk = folder.path("disk");
+            mount(&disk);
+            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+            runtime.block_on(a_switch_on_a_disk(&disk));
+            let unmount = Command::new("umount").arg(&disk).status();
+            assert!(unmount.expect("umount starts").success());
+        },
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_switches_do_not_share_a_file() {
+    let folder = TemporaryFolder::new("shared");
+    let state = folder.path("state").display().to_string();
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state];
+    let first = Running::start(&arguments);
+    let said = error(1, &arguments);
+    assert!(said.contains("another switch uses it"), "{said}");
+    first.stop("-TERM");
+}
+
+#[test]
+fn a_file_that_cannot_be_made_or_opened_is_told_with_its_name() {
+    let folder = TemporaryFolder::new("nowhere");
+    let missing = folder.path("missing/state");
+    let a_folder = folder.path("a-folder");
+    fs::create_dir(&a_folder).expect("a folder");
+    // Nobody may make files there, not even root.
+    let read_only = Path::new("/proc/state").to_owned();
+    for path in [missing, a_folder.clone(), read_only] {
+        let path = path.display().to_string();
+        let said = error(1, &["--grpc", "127.0.0.1:0", "--state", &path]);
+        assert!(said.contains(&path), "{said}");
+    }
+    assert_eq!(fs::read_dir(&a_folder).expect("a folder").count(), 0);
+}
+
+/// As when a disk gives back something else than was written.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_file_is_refused_and_left() {
+    let folder = TemporaryFolder::new("damaged");
+    let path = folder.path("state");
+    let state = path.display().to_string();
+    let program = program("kept.p4").display().to_string();
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let switch = Running::start(&arguments);
+    let mut controller = Controller::of(&switch).await;
+    let mut random = Random(5);
+    let mut there = State::new();
+    for _ in 0..20 {
+        let (updates, after) = batch(&mut random, controller.ids, &there);
+        controller.write(updates).await.expect("written");
+        there = after;
+    }
+    drop(controller);
+    switch.stop("-TERM");
+    let whole = fs::read(&path).expect("there");
+    let mut damaged = whole.clone();
+    let used = whole.iter().rposition(|byte| *byte != 0).expect("bytes");
+    // All behind the file's own head: some pages are not used.
+    damaged[4_096..=used]
+        .iter_mut()
+        .for_each(|byte| *byte ^= 0x55);
+    for bytes in [&damaged[..], &whole[..whole.len() / 2]] {
+        fs::write(&path, bytes).expect("written");
+        let said = error(1, &arguments);
+        let expected = ["found one that is damaged or cut short", &state];
+        assert!(expected.iter().all(|it| said.contains(it)), "{said}");
+        assert!(fs::read(&path).expect("there") == bytes, "it was changed");
+    }
+    fs::write(&path, &whole).expect("written");
+    let switch = Running::start(&arguments);
+    assert_eq!(Controller::of(&switch).await.state().await, there);
+}
+
+/// As when the machine loses its power before the disk has the last bytes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_told() {
+    let folder = TemporaryFolder::new("taken-back");
+    let path = folder.path("state");
+    let state = path.display().to_string();
+    let program = program("kept.p4").display().to_string();
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let switch = Running::start(&arguments);
+    let mut controller = Controller::of(&switch).await;
+    let mut random = Random(6);
+    let (mut before, mut there) = (State::new(), State::new());
+    for _ in 0..10 {
+        let (updates, after) = batch(&mut random, controller.ids, &there);
+        controller.write(updates).await.expect("written");
+        (before, there) = (there, after);
+    }
+    assert_ne!(before, there);
+    drop(controller);
+    switch.signal("-KILL");
+    switch.end();
+    let mut bytes = fs::read(&path).expect("there");
+    // redb's header (its design.md): of two commit slots the one counts that the lowest bit of byte 9 names; its
+    // checksum stands at its end.
+    let slot = 64 + 128 * usize::from(bytes[9] & 1);
+    bytes[slot + 120] ^= 1;
+    fs::write(&path, bytes).expect("written");
+    let switch = Running::start_that_logs(
+        &[
+            &arguments[..],
+            &["--log-format", "json", "--log-level", "info"],
+        ]
+        .concat(),
+    );
+    let told = switch
+        .before
+        .iter()
+        .filter(|line| line.contains("state_rolled_back"));
+    assert_eq!(told.count(), 1, "{:?}", switch.before);
+    assert_eq!(Controller::of(&switch).await.state().await, before);
+    switch.signal("-TERM");
+    assert_eq!(switch.end().0, Some(0));
+    // What stands there now is whole.
+    let switch = Running::start(&arguments);
+    assert_eq!(Controller::of(&switch).await.state().await, before);
+    switch.stop("-TERM");
+}
+
+#[test]
+fn a_foreign_file_is_refused_and_left() {
+    let folder = TemporaryFolder::new("foreign");
+    let path = folder.path("state");
+    let (empty, other) = (
+        "found an empty file: remove it",
+        "found something else: name another",
+    );
+    for (text, found) in [
+        (&b""[..], empty),
+        (b"these are my notes", other),
+        (&[0x5a; 20_000], other),
+    ] {
+        std::fs::write(&path, text).expect("written");
+        let said = error(
+            1,
+            &[
+                "--grpc",
+                "127.0.0.1:0",
+                "--state",
+                &path.display().to_string(),
+            ],
+        );
+        let expected = format!("expected a state file of reprise-switch, {found}");
+        assert!(said.contains(&expected), "{said}");
+        assert_eq!(std::fs::read(&path).expect("there"), text);
+    }
+}
+
+#[test]
+fn a_restored_program_is_named_and_an_ignored_one_is_warned_of() {
+    let folder = TemporaryFolder::new("named");
+    let state = folder.path("state").display().to_string();
+    let [kept, flood] = ["kept.p4", "flood.p4"].map(|it| program(it).display().to_string());
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state];
+    let start = |program: Option<&String>| {
+        let program = program.map(String::as_str);
+        let arguments: Vec<&str> = arguments.into_iter().chain(program).collect();
+        let switch = Running::start_that_logs(&arguments);
+        let (ready, before) = (switch.ready.clone(), switch.before.clone());
+        switch.stop("-TERM");
+        (ready, before)
+    };
+    let (ready, before) = start(Some(&kept));
+    assert!(ready.ends_with(&format!("program {kept}")), "{ready}");
+    assert_eq!(before, [""; 0]);
+    let restored = format!("{kept} of state file {state}");
+    for program in [Some(&kept), None] {
+        let (ready, before) = start(program);
+        assert!(ready.ends_with(&format!("program {restored}")), "{ready}");
+        assert_eq!(before, [""; 0], "nothing was ignored");
+    }
+    let (ready, before) = start(Some(&flood));
+    assert!(ready.ends_with(&format!("program {restored}")), "{ready}");
+    let [warning] = &before[..] else {
+        panic!("expected one line: {before:?}");
+    };
+    let expected = format!("{flood} of the command line is not loaded, since {restored} forwards");
+    assert!(
+        warning.contains("WARN") && warning.contains(&expected),
+        "{warning}"
+    );
+}

@@ -1,0 +1,267 @@
+//! Several workers are one switch: the same copies, counters that add up, writes that all of them
+//! see; and what cannot be one is refused, or said.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::namespace::{in_namespace, ip};
+use crate::support::{Running, TemporaryFolder};
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime_proto::p4::v1::{
+    DirectCounterEntry, Entity, ReadRequest, ReadResponse, RegisterEntry, TableEntry,
+};
+use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
+use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest};
+use serde_json::Value;
+
+/// How long a test waits for datagrams that it expects.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Each a flow: senders that differ in their ports.
+const N_SENDERS: u8 = 16;
+const N_PACKETS: u8 = 20;
+
+fn root() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn socket(address: &str) -> UdpSocket {
+    let socket = UdpSocket::bind(address).expect("an address that is free");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    socket
+}
+
+/// What a switch with so many workers made of the conference's traffic.
+struct Outcome {
+    /// Its totals without times and without what depends on them.
+    totals: Value,
+    counters: Vec<Entity>,
+    metrics: String,
+}
+
+/// One presenter that sends 16 flows, three viewers.
+fn conference(n_workers: &str) -> Outcome {
+    let folder = TemporaryFolder::new(&format!("workers-{n_workers}"));
+    let text = std::fs::read_to_string(root().join("testdata/trace/sfu.txtpb"));
+    let text = text.expect("the entries");
+    // The MAC addresses that a UDP port gives to its peers.
+    let text = text.replace(r"\002\000\000\000\001", r"\002\000\n\000\001");
+    let entries = folder.file("entries.txtpb", text);
+    let program = root().join("p4/sfu.p4").display().to_string();
+    let mut arguments = vec!["-i", "1@udp:10.0.1.100:5004", "--workers", n_workers];
+    arguments.extend(["--grpc", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
+    arguments.extend(["--json", "--entries", &entries, &program]);
+    let switch = Running::start(&arguments);
+    let presenters: Vec<UdpSocket> = (0..N_SENDERS)
+        .map(|sender| socket(&format!("10.0.1.4:{}", 40_000 + u16::from(sender))))
+        .collect();
+    let viewers = ["10.0.1.5:5004", "10.0.1.6:6000", "10.0.1.7:5004"].map(socket);
+    for number in 0..N_PACKETS {
+        for (sender, presenter) in (0..).zip(&presenters) {
+            let payload = [sender, number, 7, 7];
+            let sent = presenter.send_to(&payload, "10.0.1.100:5004");
+            assert_eq!(sent.expect("sending"), payload.len());
+        }
+        viewers
+            .iter()
+            .for_each(|viewer| expect_copies(viewer, number));
+    }
+    let rest = switch
+        .ready
+        .split("P4Runtime on ")
+        .nth(1)
+        .expect("an address");
+    let grpc = format!("http://{}", rest.split(',').next().expect("an address"));
+    let rest = switch
+        .ready
+        .split("metrics on ")
+        .nth(1)
+        .expect("an address");
+    let metrics = http_get(rest);
+    let counters = read(&grpc, every_direct_counter());
+    let counters = counters.expect("an answer");
+    controlled(&grpc, n_workers.parse().expect("a number"));
+    let mut totals: Value =
+        serde_json::from_str(switch.stop("-TERM").trim()).expect("the totals' line");
+    totals["time_ns"] = 0.into();
+    Outcome {
+        totals,
+        counters,
+        metrics,
+    }
+}
+
+fn has_counted(entity: &Entity) -> bool {
+    let Some(Kind::DirectCounterEntry(counter)) = &entity.entity else {
+        return false;
+    };
+    counter
+        .data
+        .as_ref()
+        .is_some_and(|data| data.packet_count > 0)
+}
+
+/// A wildcard for the counters of every table's entries.
+fn every_direct_counter() -> Kind {
+    Kind::DirectCounterEntry(DirectCounterEntry {
+        table_entry: Some(TableEntry::default()),
+        ..Default::default()
+    })
+}
+
+/// A copy of every sender's packet of this number, which are in order then.
+fn expect_copies(viewer: &UdpSocket, number: u8) {
+    let mut seen: BTreeMap<u8, u8> = BTreeMap::new();
+    for _ in 0..N_SENDERS {
+        let mut buffer = [0; 100];
+        let n_bytes = viewer.recv(&mut buffer).expect("a copy");
+        assert_eq!(buffer[..n_bytes][2..], [7, 7]);
+        let twice = seen.insert(buffer[0], buffer[1]);
+        assert_eq!(twice, None, "twice");
+    }
+    assert!(seen.values().all(|it| *it == number), "{seen:?}");
+}
+
+fn http_get(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("a server");
+    let request = b"GET /metrics HTTP/1.0\r\nHost: switch\r\n\r\n";
+    stream.write_all(request).expect("asking");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let mut runtime = runtime;
+    let runtime = runtime.enable_all().build().expect("a runtime");
+    runtime.block_on(work)
+}
+
+/// What a read of everything of a kind gives, or what it fails with.
+fn read(grpc: &str, kind: Kind) -> Result<Vec<Entity>, String> {
+    let request = ReadRequest {
+        device_id: 1,
+        entities: vec![Entity { entity: Some(kind) }],
+        ..Default::default()
+    };
+    block_on(async {
+        let client = P4RuntimeClient::connect(grpc.to_owned()).await;
+        let answers = client.expect("a server").read(request).await;
+        let mut answers = answers.map_err(|status| status.message().to_owned())?;
+        let (answers, mut entities) = (answers.get_mut(), Vec::new());
+        loop {
+            match answers.message().await {
+                Ok(Some(ReadResponse { entities: more })) => entities.extend(more),
+                Ok(None) => return Ok(entities),
+                Err(status) => return Err(status.message().to_owned()),
+            }
+        }
+    })
+}
+
+/// A drain ends, and the switch's own counters say how many workers they are of.
+fn controlled(grpc: &str, n_workers: u32) {
+    block_on(async {
+        let client = SwitchClient::connect(grpc.to_owned()).await;
+        let mut client = client.expect("a server");
+        let drained = client.drain(DrainRequest { device_id: 1 }).await;
+        drained.expect("drained");
+        let answer = client
+            .get_counters(GetCountersRequest { device_id: 1 })
+            .await;
+        let counters = answer.expect("an answer").into_inner();
+        let n_packets = u64::from(N_SENDERS) * u64::from(N_PACKETS);
+        assert_eq!(counters.workers, n_workers);
+        assert_eq!(counters.ports[0].rx_packets, n_packets);
+        let packets = counters.packets.expect("packets");
+        let dropped: u64 = counters.drops.iter().map(|drop| drop.packets).sum();
+        let came = packets.received + packets.cloned + packets.replicated;
+        let went = packets.transmitted + packets.to_cpu + packets.inside + dropped;
+        assert_eq!((packets.received, came), (n_packets, went));
+        // Every copy was timed, whichever worker made it.
+        let timed: u64 = counters.latencies.iter().map(|it| it.packets).sum();
+        assert_eq!(timed, 2 * 3 * n_packets);
+    });
+}
+
+#[test]
+fn two_workers_do_and_count_what_one_does() {
+    in_namespace("two_workers_do_and_count_what_one_does", || {
+        ip("link set lo up");
+        for address in [4, 5, 6, 7, 100] {
+            ip(&format!("addr replace 10.0.1.{address}/32 dev lo"));
+        }
+        let (one, two) = (conference("1"), conference("2"));
+        assert_eq!(one.totals, two.totals);
+        assert!(one.counters.iter().any(has_counted));
+        assert_eq!(one.counters, two.counters);
+        for (outcome, workers) in [(&one, 1), (&two, 2)] {
+            let n_packets = u32::from(N_SENDERS) * u32::from(N_PACKETS);
+            for line in [
+                format!("reprise_workers {workers}"),
+                format!("reprise_packets_total{{event=\"received\"}} {n_packets}"),
+                format!(
+                    "reprise_packets_total{{event=\"transmitted\"}} {}",
+                    3 * n_packets
+                ),
+            ] {
+                let is_there = outcome.metrics.lines().any(|it| it == line);
+                assert!(is_there, "no {line} in\n{}", outcome.metrics);
+            }
+        }
+    });
+}
+
+/// The program writes a register when a packet comes.
+fn program_with_register() -> String {
+    let path = root().join("testdata/stf/register_control_plane.p4");
+    path.display().to_string()
+}
+
+#[test]
+fn a_program_whose_packets_write_registers_needs_one_worker_or_consent() {
+    let program = program_with_register();
+    let port = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+    let said = crate::support::error(1, &[&port[..], &["--workers", "2", &program]].concat());
+    assert!(said.contains("register \"TestIngress.cells\""), "{said}");
+    assert!(said.contains("--registers per-worker"), "{said}");
+    Running::start(&[&port[..], &[&program]].concat()).stop("-TERM");
+}
+
+#[test]
+fn a_register_that_the_workers_do_not_agree_about_is_not_read() {
+    let program = program_with_register();
+    let mut arguments = vec!["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+    arguments.extend(["--workers", "2", "--registers", "per-worker", &program]);
+    let switch = Running::start(&arguments);
+    let rest = switch
+        .ready
+        .split("P4Runtime on ")
+        .nth(1)
+        .expect("an address");
+    let grpc = format!("http://{}", rest.split(',').next().expect("an address"));
+    let registers = || read(&grpc, Kind::RegisterEntry(RegisterEntry::default()));
+    assert_eq!(registers().map(|cells| cells.len()), Ok(8));
+    let rest = switch.ready.split("1@").nth(1).expect("a port");
+    let address = rest.trim_start_matches("udp:").split(',').next();
+    let sender = socket("127.0.0.1:0");
+    sender
+        .send_to(b"once", address.expect("an address"))
+        .expect("sending");
+    // The destination's address 02:00:7f:.. is cell 2 and the value 0x007f, for the cell behind it.
+    let began = Instant::now();
+    let refused = loop {
+        match registers() {
+            Err(message) => break message,
+            Ok(_) => assert!(began.elapsed() < PATIENCE, "the packet wrote nothing"),
+        }
+    };
+    let expected = "register \"TestIngress.cells\": the workers have different values in cell 3";
+    assert!(refused.contains(expected), "{refused}");
+    switch.stop("-TERM");
+}
