@@ -75,6 +75,36 @@ pub struct Program {
     pub meta: Meta,
 }
 
+/// Reading and writing is compiled here once, not anew in each crate that does it.
+impl Program {
+    /// Reads a file's bytes.
+    ///
+    /// # Errors
+    ///
+    /// They are no JSON, or not this format's.
+    pub fn from_json(json: &[u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(json)
+    }
+
+    /// The file's text, on one line.
+    ///
+    /// # Errors
+    ///
+    /// None that a program of this crate's types can have.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
+
+    /// The file's text, indented.
+    ///
+    /// # Errors
+    ///
+    /// As [`Program::to_json`].
+    pub fn to_json_pretty(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
+    }
+}
+
 /// Version of the file, and its author.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Meta {

@@ -237,7 +237,7 @@ pub fn refused(path: &Path, diagnostics: &[Diagnostic]) -> Failure {
 
 /// BMv2 JSON as people and switches read it.
 pub fn json_bytes(program: &p4_compiler::bmv2_json::Program) -> Result<Vec<u8>, Failure> {
-    let mut bytes = serde_json::to_vec_pretty(program)?;
-    bytes.push(b'\n');
-    Ok(bytes)
+    let mut text = program.to_json_pretty()?;
+    text.push('\n');
+    Ok(text.into_bytes())
 }

@@ -26,7 +26,7 @@ fn compile(path: &Path, text: &str) -> Result<(p4_compiler::P4Info, String), Str
             .map(p4_compiler::Diagnostic::render)
             .collect());
     };
-    let json = serde_json::to_string(&json).map_err(|error| error.to_string())?;
+    let json = json.to_json().map_err(|error| error.to_string())?;
     Ok((p4info, json))
 }
 

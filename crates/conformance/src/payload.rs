@@ -160,7 +160,7 @@ pub fn json() -> String {
     let output = p4_compiler::compile("payload.p4", text, &|_: &str| None, &options);
     let json = output.bmv2_json;
     let json = json.unwrap_or_else(|| panic!("{:?}", output.diagnostics));
-    serde_json::to_string(&json).expect("JSON of strings and numbers")
+    json.to_json().expect("JSON of strings and numbers")
 }
 
 /// The program, for switches with both externs.

@@ -36,7 +36,7 @@ impl Program {
                 .map(p4_compiler::Diagnostic::render);
             return Err(said.collect::<String>().into());
         };
-        let device_config = serde_json::to_vec(&json)?;
+        let device_config = json.to_json()?.into_bytes();
         Ok(Self {
             p4info,
             device_config,

@@ -106,7 +106,7 @@ fn programs_compile_to_their_golden_json_and_p4info() {
             .any(|diagnostic| diagnostic.severity == Severity::Error);
         assert!(!errors, "{path} does not compile:\n{}", rendered(&output));
         let stem = path.trim_end_matches(".p4");
-        let json = serde_json::to_string_pretty(&output.bmv2_json.unwrap()).unwrap() + "\n";
+        let json = output.bmv2_json.unwrap().to_json_pretty().unwrap() + "\n";
         differing.extend(check(&format!("{stem}.json"), &json));
         differing.extend(check(
             &format!("{stem}.p4info.txtpb"),
@@ -122,7 +122,7 @@ fn some_programs_compile_to_their_golden_optimised_json() {
     for name in OPTIMISED {
         let stem = format!("testdata/compiler/ok/{name}");
         let output = compile_with(&format!("{stem}.p4"), &Options::default());
-        let json = serde_json::to_string_pretty(&output.bmv2_json.unwrap()).unwrap() + "\n";
+        let json = output.bmv2_json.unwrap().to_json_pretty().unwrap() + "\n";
         differing.extend(check(&format!("{stem}.optimised.json"), &json));
     }
     assert_none(&differing);
@@ -202,7 +202,7 @@ fn the_forwarding_programs_compile_without_a_message() {
 fn compiling_twice_gives_the_same_bytes() {
     let once = |path: &str| {
         let output = compile_file(path);
-        let json = serde_json::to_string(&output.bmv2_json.unwrap()).unwrap();
+        let json = output.bmv2_json.unwrap().to_json().unwrap();
         (json, p4_compiler::p4info_binary(&output.p4info.unwrap()))
     };
     assert_eq!(

@@ -9,6 +9,7 @@
 
 pub mod json_format;
 pub mod text_format;
+pub mod wire;
 
 /// The P4Runtime version that [`p4::v1`] was generated from, as `Capabilities` reports it.
 pub const P4RUNTIME_API_VERSION: &str = "1.5.0";

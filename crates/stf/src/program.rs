@@ -79,9 +79,7 @@ pub fn load(path: &Path, options: &Options) -> Result<Program, ProgramError> {
 fn compile(path: &Path, text: &str, options: &Options) -> Result<String, ProgramError> {
     let provider = |path: &str| std::fs::read_to_string(path).ok();
     let output = p4_compiler::compile(&path.display().to_string(), text, &provider, options);
-    let json = output
-        .bmv2_json
-        .and_then(|json| serde_json::to_string(&json).ok());
+    let json = output.bmv2_json.and_then(|json| json.to_json().ok());
     json.ok_or_else(|| ProgramError::Compile {
         path: path.into(),
         diagnostics: output.diagnostics,

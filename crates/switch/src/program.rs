@@ -126,7 +126,7 @@ fn compile(
     if !rendered.is_empty() {
         say(rendered.trim_end());
     }
-    let json = serde_json::to_string(&program).map_err(|error| SwitchError::Program {
+    let json = program.to_json().map_err(|error| SwitchError::Program {
         path: path.to_owned(),
         message: error.to_string(),
     })?;

@@ -87,7 +87,7 @@ fn load(path: &Path, args: &CompilerArgs) -> Result<Program, Failure> {
             compiler::show(&compiled.diagnostics, args.message_format());
             return Err(compiler::refused(path, &compiled.diagnostics));
         };
-        serde_json::to_string(&program.json)?
+        program.json.to_json()?
     };
     Program::from_json_str(&json).map_err(|error| Failure::in_file(path, &error))
 }

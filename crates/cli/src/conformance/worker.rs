@@ -135,10 +135,10 @@ fn accepted(path: &Path, options: &Options) -> Result<(), String> {
     if options.emit_externs {
         return Ok(());
     }
-    let json = serde_json::to_vec(&json).map_err(|error| error.to_string())?;
+    let json = json.to_json().map_err(|error| error.to_string())?;
     let config = ForwardingPipelineConfig {
         p4info: Some(p4info),
-        p4_device_config: json,
+        p4_device_config: json.into_bytes(),
         cookie: None,
     };
     check_pipeline(config).map_err(|error| format!("the switch refuses it: {error}"))

@@ -57,7 +57,7 @@ fn compile(corpus: &Corpus, path: &str, text: &str) -> Option<String> {
     }
     let p4info = output.p4info.as_ref();
     std::hint::black_box(p4info.map(p4_compiler::p4info_text));
-    serde_json::to_string(&output.bmv2_json?).ok()
+    output.bmv2_json?.to_json().ok()
 }
 
 fn packets(program: Program, rng: &mut Rng) {

@@ -48,9 +48,11 @@ impl Program {
             message,
         };
         let json: bmv2_json::Program =
-            serde_json::from_str(text).map_err(|error| match error.is_data() {
-                true => fail(format!("not a program for BMv2: {error}")),
-                false => fail(format!("not well-formed: {error}")),
+            bmv2_json::Program::from_json(text.as_bytes()).map_err(|error| {
+                match error.is_data() {
+                    true => fail(format!("not a program for BMv2: {error}")),
+                    false => fail(format!("not well-formed: {error}")),
+                }
             })?;
         if json.pipelines.is_empty() {
             return Err(fail(

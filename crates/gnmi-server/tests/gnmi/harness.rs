@@ -49,7 +49,7 @@ fn program() -> Program {
     let json = output
         .bmv2_json
         .unwrap_or_else(|| panic!("{:?}", output.diagnostics));
-    Program::from_json_str(&serde_json::to_string(&json).unwrap()).unwrap()
+    Program::from_json_str(&json.to_json().unwrap()).unwrap()
 }
 
 impl Harness {

@@ -16,6 +16,8 @@ struct Protocol {
     files: &'static [&'static str],
     /// Whether text and JSON are made of its messages, for which their descriptors are needed.
     is_described: bool,
+    /// How messages are written and read, where not by `tonic-prost`.
+    codec: Option<&'static str>,
 }
 
 const P4RUNTIME: Protocol = Protocol {
@@ -27,11 +29,13 @@ const P4RUNTIME: Protocol = Protocol {
         "reprise/v1/switch.proto",
     ],
     is_described: true,
+    codec: Some("crate::wire::Codec"),
 };
 
 const GNMI: Protocol = Protocol {
     files: &["gnmi1/gnmi.proto"],
     is_described: false,
+    codec: None,
 };
 
 const USAGE: &str = "expected p4runtime|gnmi OUT_DIR INCLUDE_DIR...";
@@ -61,15 +65,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     if protocol.is_described {
         fs::write(out_dir.join("descriptor.bin"), descriptors.encode_to_vec())?;
     }
-    generate_code(descriptors, out_dir)
+    generate_code(descriptors, protocol.codec, out_dir)
 }
 
 /// Code without comments: the `.proto` files are the documentation, and theirs are not ours.
-fn generate_code(descriptors: FileDescriptorSet, out_dir: PathBuf) -> Result<(), Box<dyn Error>> {
+fn generate_code(
+    descriptors: FileDescriptorSet,
+    codec: Option<&str>,
+    out_dir: PathBuf,
+) -> Result<(), Box<dyn Error>> {
     let mut prost = tonic_prost_build::Config::new();
     prost.enable_type_names();
     prost.type_name_domain(["."], "type.googleapis.com");
-    tonic_prost_build::configure()
+    let mut tonic = tonic_prost_build::configure();
+    if let Some(codec) = codec {
+        tonic = tonic.codec_path(codec);
+    }
+    tonic
         .build_client(true)
         .build_server(true)
         .disable_comments(["."])

@@ -1888,7 +1888,7 @@ pub mod p4_runtime_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::wire::Codec::default();
             let path = http::uri::PathAndQuery::from_static("/p4.v1.P4Runtime/Write");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("p4.v1.P4Runtime", "Write"));
@@ -1909,7 +1909,7 @@ pub mod p4_runtime_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::wire::Codec::default();
             let path = http::uri::PathAndQuery::from_static("/p4.v1.P4Runtime/Read");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("p4.v1.P4Runtime", "Read"));
@@ -1930,7 +1930,7 @@ pub mod p4_runtime_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::wire::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/p4.v1.P4Runtime/SetForwardingPipelineConfig",
             );
@@ -1956,7 +1956,7 @@ pub mod p4_runtime_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::wire::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/p4.v1.P4Runtime/GetForwardingPipelineConfig",
             );
@@ -1984,7 +1984,7 @@ pub mod p4_runtime_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::wire::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/p4.v1.P4Runtime/StreamChannel",
             );
@@ -2008,7 +2008,7 @@ pub mod p4_runtime_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::wire::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/p4.v1.P4Runtime/Capabilities",
             );
@@ -2185,7 +2185,7 @@ pub mod p4_runtime_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = WriteSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2231,7 +2231,7 @@ pub mod p4_runtime_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ReadSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2283,7 +2283,7 @@ pub mod p4_runtime_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SetForwardingPipelineConfigSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2335,7 +2335,7 @@ pub mod p4_runtime_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetForwardingPipelineConfigSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2383,7 +2383,7 @@ pub mod p4_runtime_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = StreamChannelSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2428,7 +2428,7 @@ pub mod p4_runtime_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CapabilitiesSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

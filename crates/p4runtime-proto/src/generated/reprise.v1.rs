@@ -404,7 +404,7 @@ pub mod switch_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::wire::Codec::default();
             let path = http::uri::PathAndQuery::from_static("/reprise.v1.Switch/Drain");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("reprise.v1.Switch", "Drain"));
@@ -425,7 +425,7 @@ pub mod switch_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::wire::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/reprise.v1.Switch/GetCounters",
             );
@@ -565,7 +565,7 @@ pub mod switch_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DrainSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -610,7 +610,7 @@ pub mod switch_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetCountersSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::wire::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

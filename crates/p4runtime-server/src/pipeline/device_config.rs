@@ -26,7 +26,7 @@ pub(super) fn bmv2_json(device_config: &[u8]) -> PipelineResult<bmv2_json::Progr
         true => "the device config",
         false => "the P4DeviceConfig's device_data",
     };
-    serde_json::from_slice(&bmv2_json_text(device_config)?)
+    bmv2_json::Program::from_json(&bmv2_json_text(device_config)?)
         .map_err(|error| PipelineError(format!("{what} is not BMv2 JSON: {error}")))
 }
 

@@ -30,7 +30,7 @@ fn masked_json(folder: &TemporaryFolder) -> String {
         ..p4_compiler::Options::default()
     };
     let output = p4_compiler::compile("masked.p4", &text, &|_: &str| None, &options);
-    let json = serde_json::to_string(&output.bmv2_json.expect("a sound program"));
+    let json = output.bmv2_json.expect("a sound program").to_json();
     folder.file("masked.json", json.expect("JSON of strings and numbers"))
 }
 

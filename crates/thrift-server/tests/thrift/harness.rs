@@ -28,7 +28,7 @@ pub fn json() -> String {
     let program = output
         .bmv2_json
         .unwrap_or_else(|| panic!("{:?}", output.diagnostics));
-    serde_json::to_string(&program).unwrap()
+    program.to_json().unwrap()
 }
 
 impl Harness {

@@ -62,7 +62,7 @@ impl Trees {
 }
 
 fn run(plan: &Plan, source: Source, runtime: &Runtime) -> Result<Ran, Verdict> {
-    let json = serde_json::to_string(&source.json).map_err(pair_refused)?;
+    let json = source.json.to_json().map_err(pair_refused)?;
     let filled = fill(&source.p4info, &json, runtime)?;
     let program = Program::from_json_str(&json).map_err(pair_refused)?;
     let activity = compare(plan, &program, &filled.writes)?;

@@ -78,7 +78,7 @@ fn program(gives_priorities: bool) -> Program {
     let nothing = |_: &str| None;
     let output = p4_compiler::compile("overload.p4", text, &nothing, &options);
     let program = output.bmv2_json.expect("a program without errors");
-    let json = serde_json::to_string(&program).expect("a program in JSON");
+    let json = program.to_json().expect("a program in JSON");
     Program::from_json_str(&json).expect("a sound program")
 }
 

@@ -1,6 +1,6 @@
 //! The capacity of a port: a bare loop sends every arriving frame back as N copies.
 //!
-//!     cargo run --release -p packet-io --example fanout -- afxdp:v1 v0 64 3
+//!     cargo run --release -p packet-io --example fanout_by_hand -- afxdp:v1 v0 64 3
 //!
 //! The first interface gets the loop. The second one, its veth peer, sends 1,400-byte frames and counts the
 //! copies that come back; it keeps some hundred copies on their way. The last number is seconds. Both spin,
