@@ -24,10 +24,14 @@ CHECKED := CARGO_BUILD_BUILD_DIR=$(CURDIR)/target CARGO_TARGET_DIR=$(CURDIR)/tar
 RUST_TESTS = env RUST_TEST_THREADS=$(WORKERS) $(CHECKED) test --release --locked --workspace --quiet --no-fail-fast
 CHECKED_BUILD := $(CHECKED) build --release --locked --quiet --workspace --all-targets
 
+# For whatever is made for a test.
+test lint lint-% test-% checked: BUILT_AS := --config scripts/tested.toml
+
 # Tests at once, Python's and Rust's: most of them wait more than they compute.
 WORKERS ?= 4
 PYTEST := .venv/bin/python -m pytest -p no:cacheprovider
-PYTHON_TESTS := tests/lab tests/rows tests/study tests/bench tests/pisces tests/operation tests/e2e
+# Those with the longest tests first, since a file's tests are one after the other.
+PYTHON_TESTS := tests/e2e tests/study tests/operation tests/pisces tests/rows tests/lab tests/bench
 # The first run is against a switch in memory, the second against reprise-switch.
 FINSY_TESTS := REPRISE_MEMORY_SWITCH=target/checked/release/examples/memory_switch \
 	.venv-finsy/bin/python -m pytest -p no:cacheprovider tests/finsy
@@ -83,7 +87,7 @@ toolchain:
 
 # dataplane-jit and the example, for with them third-party crates have the features that tests need.
 build: toolchain ## the programs, in release
-	$(PART) "programs, compiled" cargo build --release --locked -p reprise -p reprise-switch -p simple-switch-cli -p reprise-signer -p aom-c -p aom-bench -p pipeline-bench \
+	$(PART) "programs, compiled" cargo $(BUILT_AS) build --release --locked -p reprise -p reprise-switch -p simple-switch-cli -p reprise-signer -p aom-c -p aom-bench -p pipeline-bench \
 		-p conference -p dataplane-jit --lib --bins --example membership_churn
 
 # After the programs, which the longest tests wait for.

@@ -5,6 +5,7 @@
 
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 const INSIDE: &str = "PACKET_IO_TEST_NAMESPACE";
@@ -59,9 +60,10 @@ fn in_namespaces(kinds: &[&str], test: &str, body: impl FnOnce()) {
         return tell(&message);
     }
     let program = std::env::current_exe().expect("this test's binary");
+    let path = path_of(test, &program);
     let output = unshare()
         .arg(program)
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .args(["--exact", &path, "--nocapture", "--test-threads=1"])
         .env(INSIDE, "1")
         .output()
         .expect("unshare starts");
@@ -72,6 +74,19 @@ fn in_namespaces(kinds: &[&str], test: &str, body: impl FnOnce()) {
         said.contains("1 passed"),
         "{test} is not the test's name: {said}"
     );
+}
+
+/// A test's name with its modules, as its binary lists it.
+fn path_of(test: &str, program: &Path) -> String {
+    let list = Command::new(program)
+        .args(["--list", "--format", "terse"])
+        .output();
+    let list = list.expect("the test binary starts").stdout;
+    let list = String::from_utf8(list).expect("names");
+    let mut paths = list.lines().filter_map(|line| line.strip_suffix(": test"));
+    let found = paths.find(|path| path.rsplit("::").next() == Some(test));
+    assert!(found.is_some(), "{test} is not a test's name");
+    found.unwrap_or_default().to_owned()
 }
 
 /// Runs `ip` with the words of `arguments`.
