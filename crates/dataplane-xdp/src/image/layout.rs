@@ -226,8 +226,9 @@ pub enum Index {
         parts: Vec<KeyPart>,
         /// Bytes of the key, with the number; a multiple of 8.
         key_bytes: u32,
-        /// Where the number of masks is in the heap, of 4 bytes. Masks are only ever added, before the entries
-        /// that need them, or taken away from the end, a grace period after those.
+        /// Where the number of masks is in the heap, of 4 bytes. Masks are added before the entries
+        /// that need them, and taken away from the end a grace period after those. One of which no entry is left may
+        /// become another one: a grace period lies before that, and one behind it.
         n_masks: u32,
         /// Where the first mask is in the heap.
         masks: u32,

@@ -1,7 +1,6 @@
 //! What programs have counted since somebody last asked.
 
 use std::io;
-use std::time::{Duration, Instant};
 
 use bpf::{Map, n_possible_processors};
 use dataplane::offload::Accounts;
@@ -9,13 +8,10 @@ use dataplane::{
     CounterId, CounterValue, DropReason, Nanos, PortId, Program, TableCounters, TableId,
 };
 
+use super::grace::{Graces, Moment};
 use super::told::Told;
 use super::transmit::{DeviceCount, Transmit};
 use crate::image::{Counters, Image, Index};
-
-/// How long nothing has come when packets that are inside have been lost on the way to a device: a packet is
-/// inside for less than a round of its driver.
-const LOST_AFTER: Duration = Duration::from_millis(50);
 
 /// All counts so far, and what is inside.
 pub(crate) struct Counts {
@@ -29,8 +25,16 @@ pub(crate) struct Counts {
     /// Packets that came or were made beyond one, and those that have ended.
     n_begun: u64,
     n_ended: u64,
-    /// Since when nothing has come.
-    quiet_since: Option<Instant>,
+    /// A moment, and how many had begun by then: when it is past, they have ended, or were lost.
+    checked: Option<(Moment, u64)>,
+}
+
+/// Where counts are, and what is known of them.
+pub(crate) struct Sources<'a> {
+    pub(crate) counters: &'a Map,
+    pub(crate) transmit: &'a Transmit,
+    pub(crate) told: &'a Told,
+    pub(crate) graces: &'a Graces,
 }
 
 /// A table that is not left to the engine.
@@ -90,7 +94,7 @@ impl Counts {
             devices: devices.map(|(port, index)| (port, index, none)).collect(),
             n_begun: 0,
             n_ended: 0,
-            quiet_since: None,
+            checked: None,
         }
     }
 
@@ -106,19 +110,26 @@ impl Counts {
     /// The kernel's error.
     pub(crate) fn collect(
         &mut self,
-        counters: &Map,
-        transmit: &Transmit,
-        told: &Told,
+        from: &Sources<'_>,
         now: Nanos,
         accounts: &mut Accounts<'_>,
     ) -> io::Result<()> {
-        self.devices(transmit, accounts)?;
+        let counters = from.counters;
+        let is_past = |(moment, _): &mut (Moment, u64)| from.graces.is_past(*moment);
+        let checked = self.checked.take_if(is_past);
+        self.devices(from.transmit, accounts)?;
         self.dropped(counters, accounts)?;
-        self.tables(counters, told, now, accounts)?;
+        self.tables(counters, from.told, now, accounts)?;
         self.cells(counters, accounts)?;
-        let n_before = self.n_begun;
         self.begun(counters, accounts)?;
-        self.lost(n_before, accounts);
+        if let Some((_, n_begun)) = checked {
+            self.lose(n_begun, accounts);
+        }
+        if self.checked.is_none() && self.n_inside() > 0 {
+            let now = from.graces.now();
+            self.checked = Some((now, self.n_begun));
+            from.graces.ask(now);
+        }
         accounts.inside(self.n_inside());
         Ok(())
     }
@@ -250,16 +261,13 @@ impl Counts {
         Ok(())
     }
 
-    /// Where nothing comes any more, packets that have not ended were lost on the way to a device.
-    fn lost(&mut self, n_before: u64, accounts: &mut Accounts<'_>) {
-        if self.n_begun != n_before || self.n_inside() == 0 {
-            self.quiet_since = None;
-            return;
-        }
-        let since = *self.quiet_since.get_or_insert_with(Instant::now);
-        if since.elapsed() >= LOST_AFTER {
-            self.give_up(DropReason::DeviceRefused, accounts);
-        }
+    /// So many had begun before a grace period that is over. Each of them was inside for less than one round of a
+    /// driver, which no grace period ends within: if fewer have ended by now, the others were lost on the way to a
+    /// device. While packets come, those that have come since may hide it until they pause.
+    fn lose(&mut self, n_begun: u64, accounts: &mut Accounts<'_>) {
+        let n_lost = n_begun.saturating_sub(self.n_ended);
+        accounts.dropped(DropReason::DeviceRefused, n_lost);
+        self.n_ended += n_lost;
     }
 
     /// What is new of these counters.

@@ -130,16 +130,21 @@ fn load(code: &Code, maps: &[Option<Map>], heap: &Memory) -> Result<bpf::Program
     bpf::Program::load(&config).map_err(|error| error.to_string())
 }
 
+fn little_room() -> Room {
+    Room {
+        interfaces: 16,
+        groups: 64,
+        replicas: 1024,
+        masks: 32,
+        ..Room::default()
+    }
+}
+
 impl Kernel {
     /// Compiles and loads; the error is the compiler's or the verifier's.
     pub fn new(program: &Program) -> Result<Self, String> {
-        let room = Room {
-            interfaces: 16,
-            groups: 64,
-            replicas: 1024,
-            masks: 32,
-        };
-        let image = compile(program, &room).map_err(|error| format!("refused: {error}"))?;
+        let image =
+            compile(program, &little_room()).map_err(|error| format!("refused: {error}"))?;
         let inner = Map::create(&MapConfig {
             name: "inner",
             kind: MapKind::DeviceMap,

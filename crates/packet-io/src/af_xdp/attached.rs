@@ -198,13 +198,20 @@ impl XdpInterface {
         self.attached()?.link.replace(program)
     }
 
-    /// Has the port's own program run again: all of its frames come to the port.
+    /// Has the port's own program run again: all of its frames come to the port. A port that is closed, or whose
+    /// interface is gone, has none.
     ///
     /// # Errors
-    /// As [`XdpInterface::run`].
+    /// The kernel's error; what was there runs on.
     pub fn run_own(&self) -> io::Result<()> {
-        let attached = self.attached()?;
-        attached.link.replace(&attached.own)
+        let Some(attached) = self.attached.upgrade() else {
+            return Ok(());
+        };
+        let replaced = attached.link.replace(&attached.own);
+        replaced.or_else(|error| match error.raw_os_error() {
+            Some(libc::ENOLINK | libc::ENODEV) => Ok(()),
+            _ => Err(error),
+        })
     }
 
     /// Whether frames that other interfaces' programs send by this one arrive: by the kernel's word
