@@ -146,6 +146,8 @@ struct AttachedPort {
     link: Option<Arc<LinkStatus>>,
     /// The offload serves it.
     is_offloaded: bool,
+    /// One has served it, so that its statistics alone do not have all of its frames.
+    was_offloaded: bool,
     /// As the switch was told.
     is_up: bool,
     /// Frames that came and left, by whom they are for.
@@ -193,8 +195,12 @@ pub(crate) struct EventLoop {
     offload: Option<Box<dyn Offload>>,
     /// What the log was told of it.
     offload_told: Option<OffloadStatus>,
+    /// With which program.
+    offload_told_of: u64,
     explains_offload: bool,
     serves_in_kernel: bool,
+    /// When the offload is asked next what it has counted, whoever else asks.
+    next_collection: Nanos,
 }
 
 impl EventLoop {
@@ -220,8 +226,10 @@ impl EventLoop {
             packet_ins_unclaimed: 0,
             offload: None,
             offload_told: None,
+            offload_told_of: 0,
             explains_offload: false,
             serves_in_kernel: false,
+            next_collection: 0,
         }
     }
 
@@ -242,6 +250,7 @@ impl EventLoop {
             earlier: PortStatistics::default(),
             link: None,
             is_offloaded: false,
+            was_offloaded: false,
             is_up: true,
             casts: Casts::default(),
             is_held: false,
@@ -388,8 +397,8 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Everything counted. The frames of a port that the offload serves are the switch's account of it,
-    /// which has both sides'.
+    /// Everything counted. The frames of a port that an offload serves, or has served before its interface went,
+    /// are the switch's account of it, which has both sides'.
     pub(crate) fn totals(&mut self) -> Totals {
         self.switch.collect();
         let counters = self.switch.counters();
@@ -400,7 +409,7 @@ impl EventLoop {
             .map(|(attached, status)| {
                 let link = attached.link.clone().unwrap_or_default();
                 let mut statistics = attached.statistics();
-                if attached.is_offloaded {
+                if attached.was_offloaded {
                     offload::count_both(&mut statistics, counters.port(attached.id));
                 }
                 PortTotals {
@@ -446,6 +455,7 @@ impl EventLoop {
         let retry = has_unsent.then(|| self.clock.now() + UNSENT_RETRY_NS);
         let drained = self.next_look_at_drain();
         let retries = retry.into_iter().chain(drained);
+        let retries = retries.chain(self.next_collection());
         frames.chain(queues).chain(generated).chain(retries).min()
     }
 
@@ -464,6 +474,7 @@ impl EventLoop {
         self.is_forwarding = !self.is_held(after);
         self.tell_links();
         let now = self.clock.now();
+        self.collect(now);
         self.share = Share::from(now);
         let is_due = self.switch.poll_timeout().is_some_and(|at| at <= now);
         if is_due {
@@ -753,7 +764,7 @@ impl EventLoop {
                 status.mtu = link.mtu();
             }
             // What an offload forwards the loop does not see.
-            status.casts = (!attached.is_offloaded).then_some(attached.casts);
+            status.casts = (!attached.was_offloaded).then_some(attached.casts);
             status.drops.clear();
             status.drops.extend(statistics.drops());
         }

@@ -1,6 +1,7 @@
 //! What forwards beside the engine, as the loop has it: from when frames may come until the ports are
 //! closed. It has no descriptor; what it needs of the loop is asked for in time.
 
+use dataplane::engine::Interpreted;
 use dataplane::{Nanos, OffloadStatus, PortCounters};
 use dataplane_xdp::runtime::{KernelOffload, KernelPort};
 use packet_io::PortStatistics;
@@ -13,12 +14,17 @@ use crate::say;
 /// takes to be seen by all of the kernel's processors.
 const DRAIN_RETRY_NS: Nanos = 1_000_000;
 
+/// How often the offload is asked at least what it has counted, in nanoseconds: one that has failed says so then,
+/// and the engine goes on.
+const COLLECT_EVERY_NS: Nanos = 1_000_000_000;
+
 impl EventLoop {
     /// To be called when all ports are there. It forwards when [`EventLoop::run`] begins: no packet comes
     /// before all is written that the command line says.
     pub(crate) fn set_offload(&mut self, offloaded: Offloaded) {
         for attached in &mut self.ports {
             attached.is_offloaded = offloaded.ports.contains(&attached.id);
+            attached.was_offloaded |= attached.is_offloaded;
         }
         self.offload = Some(offloaded.offload);
     }
@@ -68,6 +74,21 @@ impl EventLoop {
         matches!(status, Some(OffloadStatus::Forwarding(_)))
     }
 
+    /// Nothing wakes the loop when the offload fails.
+    pub(super) fn next_collection(&self) -> Option<Nanos> {
+        let is_asked = self.is_offload_forwarding() && !self.clock.is_virtual();
+        is_asked.then_some(self.next_collection)
+    }
+
+    /// Asks the offload what it has counted, if it is time.
+    pub(super) fn collect(&mut self, now: Nanos) {
+        if self.next_collection().is_some_and(|at| at <= now) {
+            self.switch.collect();
+            self.next_collection = self.clock.now() + COLLECT_EVERY_NS;
+            self.tell_offload();
+        }
+    }
+
     /// Nothing wakes the loop when the last packet has left the offload.
     pub(super) fn next_look_at_drain(&self) -> Option<Nanos> {
         let is_waited_for = self.is_offload_forwarding() && !self.drain_waiters.is_empty();
@@ -84,12 +105,15 @@ impl EventLoop {
             explain(status);
         }
         match status {
-            Some(OffloadStatus::Forwarding(left)) => tracing::info!(
-                event = "offload_forwards",
-                left = left.len(),
-                "the offload forwards, and leaves {} places of the program to the engine",
-                left.len()
-            ),
+            Some(OffloadStatus::Forwarding(left)) => {
+                self.tell_newly_left(left);
+                tracing::info!(
+                    event = "offload_forwards",
+                    left = left.len(),
+                    "the offload forwards, and leaves {} places of the program to the engine",
+                    left.len()
+                );
+            }
             Some(OffloadStatus::Refused(reason)) => tracing::warn!(
                 event = "offload_refused",
                 reason,
@@ -103,6 +127,25 @@ impl EventLoop {
             Some(OffloadStatus::Waiting) | None => {}
         }
         self.offload_told = status.cloned();
+        self.offload_told_of = self.switch.generation();
+    }
+
+    /// What was written for the program had a place of it left that was the offload's.
+    fn tell_newly_left(&self, left: &[Interpreted]) {
+        let Some(OffloadStatus::Forwarding(before)) = &self.offload_told else {
+            return;
+        };
+        if self.offload_told_of != self.switch.generation() {
+            return;
+        }
+        for Interpreted { place, reason } in left.iter().filter(|it| !before.contains(it)) {
+            tracing::warn!(
+                event = "offload_leaves",
+                place,
+                reason,
+                "packets that come to {place} go to the engine from now on: {reason}"
+            );
+        }
     }
 }
 
