@@ -161,6 +161,32 @@ fn a_change_of_a_group_is_seen_within_20_ms() {
 }
 
 #[test]
+fn a_drain_before_anything_has_changed_waits_for_no_grace_period() {
+    in_root_namespace(
+        "a_drain_before_anything_has_changed_waits_for_no_grace_period",
+        || {
+            let mut beside = Beside::new();
+            beside.insert(1, "forward", &[1, 1]);
+            beside.drain();
+            for number in 0..100 {
+                beside.send(0, [frame(1, number)]);
+                assert_eq!(beside.receive(1, 1), [left(1, number, 1)]);
+                let token = beside.switch.begin_drain();
+                assert!(beside.switch.is_drained(token));
+            }
+            // What is lost is inside until that is known.
+            ip("link set out1 down");
+            beside.send(0, [frame(1, 1)]);
+            beside.drain();
+            beside.counters();
+            beside.drain();
+            beside.assert_accounted();
+            assert_eq!(beside.counters().dropped(DropReason::DeviceRefused), 1);
+        },
+    );
+}
+
+#[test]
 fn a_batch_that_replaces_a_full_table_is_shown_at_once_and_as_a_whole() {
     in_root_namespace(
         "a_batch_that_replaces_a_full_table_is_shown_at_once_and_as_a_whole",

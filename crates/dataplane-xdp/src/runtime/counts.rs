@@ -270,16 +270,51 @@ impl Counts {
         self.n_ended += n_lost;
     }
 
-    /// What is new of these counters.
+    /// Packets that have come and have not ended, by what is counted now. What ends a packet is read first: if
+    /// as many have ended as have come later on, none was inside between.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn n_inside_now(&self, counters: &Map, transmit: &Transmit) -> io::Result<u64> {
+        let n_packets = |new: Vec<CounterValue>| new.iter().map(|it| it.packets).sum::<u64>();
+        let mut n_ended = self.n_ended;
+        for (_, interface, seen) in &self.devices {
+            let count = transmit.count(*interface)?;
+            n_ended += gain(seen.sent, count.sent).packets;
+            n_ended += gain(seen.refused, count.refused).packets;
+        }
+        let n_reasons = DropReason::ALL.len() as u32;
+        n_ended += n_packets(self.fresh(counters, self.layout.dropped, n_reasons)?);
+        let mut n_begun = self.n_begun;
+        for (port, ..) in &self.devices {
+            let first = self.layout.received_by(*port);
+            n_begun += n_packets(self.fresh(counters, first, 1)?);
+        }
+        let replicated = self.fresh(counters, self.layout.replicated, 1)?;
+        n_begun += replicated.iter().map(|it| it.bytes).sum::<u64>();
+        Ok(n_begun.saturating_sub(n_ended))
+    }
+
+    /// What is new of these counters, which was seen now.
     fn read(&mut self, counters: &Map, first: u32, n: u32) -> io::Result<Vec<CounterValue>> {
+        let new = self.fresh(counters, first, n)?;
+        for (seen, new) in self.seen.iter_mut().skip(first as usize).zip(&new) {
+            seen.packets += new.packets;
+            seen.bytes += new.bytes;
+        }
+        Ok(new)
+    }
+
+    /// What is new of these counters.
+    fn fresh(&self, counters: &Map, first: u32, n: u32) -> io::Result<Vec<CounterValue>> {
         let values = counters.look_up_range(first, n)?;
         let n_bytes = counters.value_bytes();
         let n_processors = n_possible_processors()?.max(1);
         let values = values.chunks_exact(n_bytes.max(1));
-        let seen = self.seen.iter_mut().skip(first as usize);
+        let seen = self.seen.iter().skip(first as usize);
         Ok(values
             .zip(seen)
-            .map(|(value, seen)| since(seen, sum(value, n_bytes / n_processors)))
+            .map(|(value, seen)| gain(*seen, sum(value, n_bytes / n_processors)))
             .collect())
     }
 }
@@ -303,10 +338,13 @@ fn sum(value: &[u8], n_bytes: usize) -> CounterValue {
 
 /// What has come since, which is the last that was seen from now on.
 fn since(seen: &mut CounterValue, now: CounterValue) -> CounterValue {
-    let new = CounterValue {
-        packets: now.packets.saturating_sub(seen.packets),
-        bytes: now.bytes.saturating_sub(seen.bytes),
-    };
-    *seen = now;
-    new
+    gain(std::mem::replace(seen, now), now)
+}
+
+/// What has come between two looks.
+fn gain(before: CounterValue, now: CounterValue) -> CounterValue {
+    CounterValue {
+        packets: now.packets.saturating_sub(before.packets),
+        bytes: now.bytes.saturating_sub(before.bytes),
+    }
 }

@@ -63,8 +63,12 @@ pub(super) struct Loaded {
     /// The writer, and what waits for grace periods.
     threads: Vec<JoinHandle<()>>,
     progress: Arc<Progress>,
+    /// Commits that the writer was told.
+    n_commits: u64,
     /// Epochs from here on it was not told of.
     next_epoch: u64,
+    /// Epochs below it were drained when that was asked.
+    drained: u64,
     egress: Egress,
     /// What became of a port that did not take its own program back.
     undetached: Option<Reason>,
@@ -173,7 +177,9 @@ impl Loaded {
             graces,
             threads: Vec::new(),
             progress: Arc::default(),
+            n_commits: 0,
             next_epoch: 0,
+            drained: 0,
             egress,
             undetached: None,
         };
@@ -332,6 +338,7 @@ impl Loaded {
         if ops.is_empty() {
             return Ok(());
         }
+        self.n_commits += 1;
         let sent = self.messages.send(Message::Commit(ops));
         sent.map_err(|_| Unsaid::Failed(ENDED.to_owned()))
     }
@@ -363,13 +370,28 @@ impl Loaded {
 
     pub(super) fn begin_drain(&mut self, epoch: u64) {
         self.next_epoch = epoch + 1;
+        if self.is_clear() {
+            self.drained = epoch + 1;
+            return;
+        }
         // Where the thread has ended, the next commit or look at the accounts says so, and ends the drain.
         let _ = self.messages.send(Message::Drain(epoch));
     }
 
     pub(super) fn is_drained(&self, epoch: u64) -> bool {
         let drained = self.progress.drained.load(Ordering::Acquire);
-        epoch >= self.next_epoch || epoch < drained
+        epoch >= self.next_epoch || epoch < drained.max(self.drained)
+    }
+
+    /// Whether all packets see what was committed last, and none is inside of those that are counted. Whoever
+    /// drains before he changes something, as for a viewer that joins, waits for no grace period then.
+    fn is_clear(&self) -> bool {
+        let n_seen = self.progress.n_seen.load(Ordering::Acquire);
+        let Ok(counters) = self.maps.get(self.counters) else {
+            return false;
+        };
+        let n_inside = || self.counts.n_inside_now(counters, &self.transmit);
+        n_seen == self.n_commits && n_inside().is_ok_and(|n_inside| n_inside == 0)
     }
 
     fn check(&mut self) -> Result<(), Unsaid> {

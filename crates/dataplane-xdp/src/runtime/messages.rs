@@ -101,6 +101,8 @@ impl From<io::Error> for Failure {
 pub(crate) struct Progress {
     /// Epochs below it are drained.
     pub(crate) drained: AtomicU64,
+    /// So many commits are seen by all packets.
+    pub(crate) n_seen: AtomicU64,
     failure: Mutex<Option<Failure>>,
 }
 
@@ -117,27 +119,46 @@ impl Progress {
     }
 }
 
-/// A commit and those that wait behind it, as one, and the message that comes next. A writer that has to wait for
+/// Commits that are shown as one.
+pub(crate) struct Gathered {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) n_commits: u64,
+    /// What comes behind them.
+    pub(crate) next: Option<Message>,
+}
+
+/// A commit and those that wait behind it. A writer that has to wait for
 /// grace periods does not fall behind by it, however many commits come.
-pub(crate) fn gather(mut ops: Vec<Op>, messages: &Receiver<Message>) -> (Vec<Op>, Option<Message>) {
+pub(crate) fn gather(ops: Vec<Op>, messages: &Receiver<Message>) -> Gathered {
+    let mut gathered = Gathered {
+        ops,
+        n_commits: 1,
+        next: None,
+    };
+    let ops = &mut gathered.ops;
     let mut removed = None;
     while ops.len() < GATHERED_MAX {
         match messages.try_recv() {
             Ok(Message::Commit(more)) => {
-                let removed = removed.get_or_insert_with(|| removed_by(&ops));
+                let removed = removed.get_or_insert_with(|| removed_by(ops));
                 if needs_place(removed, &more) {
-                    return (ops, Some(Message::Commit(more)));
+                    gathered.next = Some(Message::Commit(more));
+                    break;
                 }
                 removed.extend(removed_by(&more));
-                add(&mut ops, more);
+                add(ops, more);
+                gathered.n_commits += 1;
             }
             // It looks anyway when it has done this.
             Ok(Message::Look) => {}
-            Ok(other) => return (ops, Some(other)),
+            Ok(other) => {
+                gathered.next = Some(other);
+                break;
+            }
             Err(_) => break,
         }
     }
-    (ops, None)
+    gathered
 }
 
 fn removed_by(ops: &[Op]) -> HashSet<(TableRef, EncodedKey)> {
@@ -204,12 +225,12 @@ mod tests {
     }
 
     /// What is done with a commit, and what comes next, when these wait behind it.
-    fn gathered(first: Vec<Op>, waiting: Vec<Message>) -> (Vec<Op>, Option<Message>, usize) {
+    fn gathered(first: Vec<Op>, waiting: Vec<Message>) -> (Gathered, usize) {
         let (to, messages) = mpsc::channel();
         let sent = waiting.into_iter().map(|message| to.send(message));
         assert!(sent.collect::<Vec<_>>().iter().all(Result::is_ok));
-        let (ops, next) = gather(first, &messages);
-        (ops, next, messages.try_iter().count())
+        let gathered = gather(first, &messages);
+        (gathered, messages.try_iter().count())
     }
 
     #[test]
@@ -219,10 +240,11 @@ mod tests {
             Message::Look,
             Message::Commit(vec![group(7, 3), remove(2, 2)]),
         ];
-        let (ops, next, n_left) = gathered(vec![put(1, 1), group(7, 1)], waiting);
+        let (gathered, n_left) = gathered(vec![put(1, 1), group(7, 1)], waiting);
         let expected = [put(1, 1), put(2, 2), group(8, 1), group(7, 3), remove(2, 2)];
-        assert_eq!(ops, expected);
-        assert!(next.is_none() && n_left == 0);
+        assert_eq!(gathered.ops, expected);
+        assert_eq!(gathered.n_commits, 3);
+        assert!(gathered.next.is_none() && n_left == 0);
     }
 
     #[test]
@@ -233,18 +255,18 @@ mod tests {
             Message::Commit(again.clone()),
             Message::Drain(4),
         ];
-        let (ops, next, n_left) = gathered(vec![remove(1, 1)], waiting);
-        assert_eq!(ops, [remove(1, 1), put(2, 3)]);
-        assert!(matches!(next, Some(Message::Commit(ops)) if ops == again));
-        assert_eq!(n_left, 1);
+        let (gathered, n_left) = gathered(vec![remove(1, 1)], waiting);
+        assert_eq!(gathered.ops, [remove(1, 1), put(2, 3)]);
+        assert!(matches!(gathered.next, Some(Message::Commit(ops)) if ops == again));
+        assert_eq!((gathered.n_commits, n_left), (2, 1));
     }
 
     #[test]
     fn a_drain_waits_for_what_was_before_it_alone() {
         let waiting = vec![Message::Drain(4), Message::Commit(vec![put(2, 3)])];
-        let (ops, next, n_left) = gathered(vec![put(1, 1)], waiting);
-        assert_eq!(ops, [put(1, 1)]);
-        assert!(matches!(next, Some(Message::Drain(4))));
-        assert_eq!(n_left, 1);
+        let (gathered, n_left) = gathered(vec![put(1, 1)], waiting);
+        assert_eq!(gathered.ops, [put(1, 1)]);
+        assert!(matches!(gathered.next, Some(Message::Drain(4))));
+        assert_eq!((gathered.n_commits, n_left), (1, 1));
     }
 }

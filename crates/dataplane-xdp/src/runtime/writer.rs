@@ -65,6 +65,9 @@ pub(crate) struct Writer {
     graves: Graves,
     /// Epochs that are drained when these moments are past.
     drains: VecDeque<(Moment, u64)>,
+    n_commits: u64,
+    /// How many commits had been shown at these moments.
+    shown: VecDeque<(Moment, u64)>,
     freed: Sender<Freed>,
     last_commit: Instant,
     /// Groups have changed since spares were made last.
@@ -90,6 +93,8 @@ impl Writer {
             graces,
             graves: Graves::default(),
             drains: VecDeque::new(),
+            n_commits: 0,
+            shown: VecDeque::new(),
             freed,
             last_commit: Instant::now(),
             is_stock_due: false,
@@ -298,9 +303,13 @@ impl Writer {
             };
             match message {
                 Ok(Message::Commit(ops)) => {
-                    let (ops, behind) = gather(ops, messages);
-                    next = behind;
-                    self.commit(&ops)?;
+                    let gathered = gather(ops, messages);
+                    next = gathered.next;
+                    self.commit(&gathered.ops)?;
+                    self.n_commits += gathered.n_commits;
+                    let now = self.graces.now();
+                    self.graces.ask(now);
+                    self.shown.push_back((now, self.n_commits));
                 }
                 Ok(Message::Drain(epoch)) => {
                     let now = self.graces.now();
@@ -312,7 +321,7 @@ impl Writer {
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
             self.tidy()?;
-            self.tell_drained(progress);
+            self.tell(progress);
         }
         Ok(())
     }
@@ -326,9 +335,12 @@ impl Writer {
         }
     }
 
-    fn tell_drained(&mut self, progress: &Progress) {
+    fn tell(&mut self, progress: &Progress) {
         let graces = &self.graces;
         let is_past = |(moment, _): &mut (Moment, u64)| graces.is_past(*moment);
+        while let Some((_, n_commits)) = self.shown.pop_front_if(is_past) {
+            progress.n_seen.store(n_commits, Ordering::Release);
+        }
         while let Some((_, epoch)) = self.drains.pop_front_if(is_past) {
             progress.drained.store(epoch + 1, Ordering::Release);
         }
