@@ -15,7 +15,7 @@ mod namespace;
 use std::time::{Duration, Instant};
 
 use beside::{Beside, ethtool, frame, left, packets};
-use dataplane::{DropReason, MulticastGroup, OffloadStatus, PortId, Replica, TableAction};
+use dataplane::{DropReason, MulticastGroup, OffloadStatus, PortId, Replica, Stream, TableAction};
 use frames::PATIENCE;
 use namespace::{in_root_namespace, ip};
 use packet_io::Port;
@@ -59,6 +59,23 @@ fn frames_are_forwarded_copied_and_dropped_in_the_kernel_and_counted() {
             assert_eq!(beside.hits(2), packets(1));
             assert_eq!(beside.hits(3), packets(20));
             assert_eq!([0, 1, 2].map(|port| beside.by_port(port)), [101, 3, 20]);
+            let report = beside.switch.latency();
+            let by_port = report.ports.iter().map(|(port, it)| (port.0, it.packets));
+            assert!(by_port.eq([(0, 21), (1, 140), (2, 20)]), "{report:?}");
+            let mut by_stream: Vec<_> = report
+                .streams
+                .iter()
+                .map(|it| (it.0, it.1.packets))
+                .collect();
+            by_stream.sort_by_key(|(_, n)| *n);
+            let group = Stream::MulticastGroup(5);
+            assert_eq!(by_stream, [(group, 80), (Stream::Unicast, 101)]);
+            for (_, times) in &report.ports {
+                assert!(
+                    times.p50_ns > 100 && times.max_ns < 1_000_000_000,
+                    "{report:?}"
+                );
+            }
             let table = beside.table;
             let lookups = beside.counters().table(table);
             assert_eq!((lookups.hits, lookups.misses), (121, 3));

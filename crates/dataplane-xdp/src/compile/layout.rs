@@ -16,6 +16,10 @@ pub(super) enum Word {
     Port,
     /// The port that the packet leaves by.
     OutPort,
+    /// When the frame came, in nanoseconds since the machine has started.
+    Arrival,
+    /// The group whose copies are a stream; 0 of what has none.
+    Stream,
     /// Bytes of the frame as it came.
     IngressBytes,
     /// `packet_length` as egress will see it.

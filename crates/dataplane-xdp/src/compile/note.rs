@@ -53,7 +53,10 @@ impl Note {
     /// It would be too long, or something does not travel.
     pub(super) fn new(layout: &Layout, needs: &Needs<'_>) -> Native<Self> {
         let ir = needs.ir();
+        // The first two are the frame's origin.
         let mut items = vec![
+            (Item::same(Word::Arrival), Size::B8),
+            (Item::same(Word::Stream), Size::B8),
             (Item::Version, Size::B8),
             (Item::Word(Word::Serial, Word::CopySerial), Size::B4),
             (Item::same(Word::FanOut), Size::B4),

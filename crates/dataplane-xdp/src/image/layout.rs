@@ -300,6 +300,20 @@ pub struct FanOut {
     pub tables: Vec<TableId>,
 }
 
+/// What stands in front of each frame that leaves: the first metadata of a copy, and the only ones of a packet
+/// to one port, which may lack them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin;
+
+impl Origin {
+    /// Bytes in front of a packet to one port.
+    pub const BYTES: u32 = 16;
+    /// Where it says when the frame came, by `CLOCK_MONOTONIC` in nanoseconds, of 8 bytes.
+    pub const ARRIVAL: i16 = 0;
+    /// Where the group is whose copy it is, of 8 bytes; 0 of what is no copy.
+    pub const STREAM: i16 = 8;
+}
+
 /// Where a processor's scratch memory says what became of its last packet. Each is of 8 bytes, the journal's
 /// entries of 4.
 #[derive(Debug, Clone, PartialEq, Eq)]

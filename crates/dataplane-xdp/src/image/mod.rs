@@ -47,7 +47,7 @@ pub use crate::asm::{Code, Symbol};
 pub use encode::{EncodeError, EncodedKey};
 pub use layout::{
     ACTION_MISS, ACTION_NONE, ACTION_PUNT, Body, Counters, FanOut, GroupArg, Heap, Index,
-    Interface, KeyPart, KeyPlace, NEVER, Noted, Scratch, TableLayout,
+    Interface, KeyPart, KeyPlace, NEVER, Noted, Origin, Scratch, TableLayout,
 };
 
 use std::collections::BTreeMap;

@@ -1,16 +1,17 @@
 //! What programs have counted since somebody last asked.
 
+use std::collections::HashMap;
 use std::io;
 
 use bpf::{Map, n_possible_processors};
 use dataplane::offload::Accounts;
 use dataplane::{
-    CounterId, CounterValue, DropReason, Nanos, PortId, Program, TableCounters, TableId,
+    CounterId, CounterValue, DropReason, Nanos, PortId, Program, Stream, TableCounters, TableId,
 };
 
 use super::grace::{Graces, Moment};
 use super::told::Told;
-use super::transmit::{DeviceCount, Transmit};
+use super::transmit::{DeviceCount, TimeKey, Transmit};
 use crate::image::{Counters, Image, Index};
 
 /// All counts so far, and what is inside.
@@ -22,6 +23,8 @@ pub(crate) struct Counts {
     seen: Vec<CounterValue>,
     /// By port: the interface, and what its device has done.
     devices: Vec<(PortId, u32, DeviceCount)>,
+    /// How many were inside for how long.
+    times: HashMap<TimeKey, u64>,
     /// Packets that came or were made beyond one, and those that have ended.
     n_begun: u64,
     n_ended: u64,
@@ -92,6 +95,7 @@ impl Counts {
             seen: vec![CounterValue::default(); layout.n as usize],
             layout,
             devices: devices.map(|(port, index)| (port, index, none)).collect(),
+            times: HashMap::new(),
             n_begun: 0,
             n_ended: 0,
             checked: None,
@@ -118,6 +122,7 @@ impl Counts {
         let is_past = |(moment, _): &mut (Moment, u64)| from.graces.is_past(*moment);
         let checked = self.checked.take_if(is_past);
         self.devices(from.transmit, accounts)?;
+        self.times(from.transmit, accounts)?;
         self.dropped(counters, accounts)?;
         self.tables(counters, from.told, now, accounts)?;
         self.cells(counters, accounts)?;
@@ -168,6 +173,23 @@ impl Counts {
             accounts.sent(*port, sent.packets, sent.bytes);
             accounts.dropped(DropReason::DeviceRefused, refused.packets);
             self.n_ended += sent.packets + refused.packets;
+        }
+        Ok(())
+    }
+
+    fn times(&mut self, transmit: &Transmit, accounts: &mut Accounts<'_>) -> io::Result<()> {
+        for (key, n) in transmit.times()? {
+            let seen = self.times.entry(key).or_default();
+            let new = n.saturating_sub(std::mem::replace(seen, n));
+            let device = self.devices.iter().find(|(_, it, _)| *it == key.interface);
+            let (Some((port, ..)), 1..) = (device, new) else {
+                continue;
+            };
+            let stream = match key.stream {
+                0 => Stream::Unicast,
+                group => Stream::MulticastGroup(group),
+            };
+            accounts.latency(*port, stream, key.time_ns(), new);
         }
         Ok(())
     }

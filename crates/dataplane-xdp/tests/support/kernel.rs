@@ -17,7 +17,7 @@ use dataplane_xdp::asm::Code;
 use dataplane_xdp::compile::compile;
 use dataplane_xdp::image::{
     ACTION_MISS, ACTION_NONE, ACTION_PUNT, EncodedKey, Image, Index, Interface, MapRole, NEVER,
-    Noted, Room, TableLayout,
+    Noted, Origin, Room, TableLayout,
 };
 
 /// The loopback interface: that by which `BPF_PROG_TEST_RUN` lets frames come.
@@ -457,7 +457,7 @@ impl Kernel {
             Verdict::Pass => End::Pass,
             Verdict::Drop => End::Drop(DropReason::ALL[word(places.reason) as usize]),
             _ if word(places.end) == 2 => End::FanOut(frame),
-            _ => End::Send(out_port, frame),
+            _ => End::Send(out_port, frame[Origin::BYTES as usize..].to_vec()),
         };
         if matches!(end, End::Punt | End::Pass) {
             counted.clear();
