@@ -50,6 +50,7 @@ pub(super) fn add(asm: &mut Assembler) {
     asm.store(Size::B8, R10, NOW, R0);
     asm.mov_imm(PLACE, 0);
     asm.mov_imm(N_EQUAL, 0);
+    take_all(asm, record);
     asm.place(next);
     asm.jump_if_imm(Jump::Ge, PLACE, QUEUE_FRAMES as i32, record);
     asm.jump_if(Jump::Ge, PLACE, N_TAKEN, record);
@@ -61,6 +62,30 @@ pub(super) fn add(asm: &mut Assembler) {
     asm.jump_if_imm(Jump::Ge, PLACE, QUEUE_FRAMES as i32, done);
     asm.jump_if(Jump::Lt, PLACE, N_TAKEN, next);
     asm.place(done);
+}
+
+/// Goes elsewhere with all frames where the first and the last one have the same origin: a packet's copies are behind
+/// each other, and no two packets come at the same time.
+fn take_all(asm: &mut Assembler, record: Label) {
+    let differ = asm.label();
+    asm.jump_if_imm(Jump::Eq, N_TAKEN, 0, differ);
+    asm.mov(R1, N_TAKEN);
+    asm.alu_imm(Alu::Sub, R1, 1);
+    asm.alu_imm(Alu::And, R1, QUEUE_FRAMES as i32 - 1);
+    asm.alu_imm(Alu::Lsh, R1, frame::SHIFT);
+    asm.alu(Alu::Add, R1, R7);
+    asm.load(Size::B8, R2, R7, note::FRAMES + frame::ARRIVAL);
+    asm.load(Size::B4, R3, R7, note::FRAMES + frame::STREAM);
+    asm.load(Size::B8, R4, R1, note::FRAMES + frame::ARRIVAL);
+    asm.jump_if(Jump::Ne, R4, R2, differ);
+    asm.load(Size::B4, R4, R1, note::FRAMES + frame::STREAM);
+    asm.jump_if(Jump::Ne, R4, R3, differ);
+    asm.store(Size::B8, R10, ARRIVAL, R2);
+    asm.store(Size::B8, R10, STREAM, R3);
+    asm.mov(PLACE, N_TAKEN);
+    asm.mov(N_EQUAL, N_TAKEN);
+    asm.jump(record);
+    asm.place(differ);
 }
 
 /// Takes a frame that has the origin of those before, or is the first; else those are recorded first.
