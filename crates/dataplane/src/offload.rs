@@ -36,11 +36,11 @@
 //! i. *Drain.* After [`Offload::begin_drain`], [`Offload::is_drained`] holds once no packet is inside
 //!    that came before, and every packet that comes sees what was committed before. An epoch that it
 //!    was not told of is drained.
-//! j. *Fail once.* [`Offload::commit`] and [`Offload::collect`] may fail, with a reason. The switch then
+//! j. *Fail once.* [`Offload::commit`], [`Offload::collect`] and [`Offload::check`] may fail, with a reason. The switch then
 //!    stops the offload, keeps the reason ([`Switch::offload_status`]), and does not load it again
 //!    before the next program. The control call succeeds: the engine, which forwards now, has it. Where an offload
-//!    has no room for what is written, it may ask to be loaded anew instead ([`Unable::Anew`]). Whoever
-//!    serves packets collects from time to time, so that a failure is not noticed by the next control call alone.
+//!    has no room for what is written, it may ask to be loaded anew instead ([`Unable::Anew`]). Whoever serves packets
+//!    calls [`Switch::check_offload`] from time to time, so that it is not the next control call that notices.
 //! k. *Stop wholly.* After [`Offload::stop`] all frames are punted, nothing is inside, and all that was
 //!    counted is in the accounts. Packets inside leave first, or are dropped for the reason that is
 //!    given. So it is stopped before its program is replaced, as long as somebody listens to a trace
@@ -54,6 +54,7 @@
 //! [`Switch::end_batch`]: crate::Switch::end_batch
 //! [`Switch::offload_status`]: crate::Switch::offload_status
 //! [`Switch::collect`]: crate::Switch::collect
+//! [`Switch::check_offload`]: crate::Switch::check_offload
 
 use crate::{
     CloneSession, CounterId, CounterValue, CrcParameters, DropReason, Latencies, MeterConfig,
@@ -89,6 +90,12 @@ pub trait Offload: Send {
     /// # Errors
     /// It cannot go on.
     fn collect(&mut self, accounts: &mut Accounts<'_>) -> Result<(), Unable>;
+
+    /// Whether it can go on, as far as that costs nothing to tell.
+    ///
+    /// # Errors
+    /// It cannot.
+    fn check(&mut self) -> Result<(), Unable>;
 
     /// The packets that are inside are of this epoch or older; epochs are numbered upwards.
     fn begin_drain(&mut self, epoch: u64);

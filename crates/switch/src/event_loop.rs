@@ -199,8 +199,8 @@ pub(crate) struct EventLoop {
     offload_told_of: u64,
     explains_offload: bool,
     serves_in_kernel: bool,
-    /// When the offload is asked next what it has counted, whoever else asks.
-    next_collection: Nanos,
+    /// When the offload is asked next whether it can go on.
+    next_check: Nanos,
 }
 
 impl EventLoop {
@@ -229,7 +229,7 @@ impl EventLoop {
             offload_told_of: 0,
             explains_offload: false,
             serves_in_kernel: false,
-            next_collection: 0,
+            next_check: 0,
         }
     }
 
@@ -455,7 +455,7 @@ impl EventLoop {
         let retry = has_unsent.then(|| self.clock.now() + UNSENT_RETRY_NS);
         let drained = self.next_look_at_drain();
         let retries = retry.into_iter().chain(drained);
-        let retries = retries.chain(self.next_collection());
+        let retries = retries.chain(self.next_check());
         frames.chain(queues).chain(generated).chain(retries).min()
     }
 
@@ -474,7 +474,7 @@ impl EventLoop {
         self.is_forwarding = !self.is_held(after);
         self.tell_links();
         let now = self.clock.now();
-        self.collect(now);
+        self.check_offload(now);
         self.share = Share::from(now);
         let is_due = self.switch.poll_timeout().is_some_and(|at| at <= now);
         if is_due {

@@ -13,7 +13,7 @@ use frames::{local_sender, numbered, receive, send};
 use namespace::{in_root_namespace, ip, veth_pair};
 use packet_io::{AfPacketConfig, AfPacketPort};
 use serde_json::Value;
-use support::{PATIENCE, Running, error, program};
+use support::{PATIENCE, Running, error, http_get, program};
 
 /// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; what comes to 1 leaves by 2.
 fn arguments(options: &[&str]) -> Vec<String> {
@@ -100,6 +100,41 @@ fn the_whole_program_is_in_the_kernel_and_the_totals_have_its_frames() {
             for interface in ["a1", "b1"] {
                 assert!(!has_program(interface), "{interface}");
             }
+        },
+    );
+}
+
+#[test]
+fn latencies_and_ports_in_the_metrics_have_what_the_kernel_forwards() {
+    in_root_namespace(
+        "latencies_and_ports_in_the_metrics_have_what_the_kernel_forwards",
+        || {
+            cables();
+            let (mut a, mut b) = (outside("a0"), outside("b0"));
+            let switch = start(&["--metrics", "127.0.0.1:0"]);
+            switch.wait_for_line(&["offload: the whole program"]);
+            send(&mut a, (0..100).map(|n| numbered(n, 60)));
+            assert_eq!(receive(&mut b, 100).len(), 100);
+            let (status, metrics) = http_get(&switch, "/metrics");
+            assert_eq!(status, 200);
+            let is_there = |name: &str, labels: &str, value: &str| {
+                let mut lines = metrics.lines();
+                let begin = format!("{name}{{{labels}");
+                lines.any(|line| line.starts_with(&begin) && line.ends_with(value))
+            };
+            for (name, labels, value) in [
+                ("reprise_port_latency_seconds_count", "port=\"2\"", " 100"),
+                (
+                    "reprise_stream_latency_seconds_count",
+                    "stream=\"unicast\"",
+                    " 100",
+                ),
+                ("reprise_port_offloaded", "port=\"1\"", " 1"),
+                ("reprise_port_offloaded", "port=\"2\"", " 1"),
+            ] {
+                assert!(is_there(name, labels, value), "{name}: {metrics}");
+            }
+            switch.stop("-TERM");
         },
     );
 }

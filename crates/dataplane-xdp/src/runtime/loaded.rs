@@ -394,7 +394,7 @@ impl Loaded {
         n_seen == self.n_commits && n_inside().is_ok_and(|n_inside| n_inside == 0)
     }
 
-    fn check(&mut self) -> Result<(), Unsaid> {
+    pub(super) fn check(&mut self) -> Result<(), Unsaid> {
         // What has befallen the thread is the reason for what could not be said.
         let failed = self.progress.failure().map(Unsaid::from);
         let failed = failed.or_else(|| {

@@ -115,6 +115,11 @@ impl Offload for KernelOffload {
         collected.map_err(|unsaid| self.unable(unsaid))
     }
 
+    fn check(&mut self) -> Result<(), Unable> {
+        let checked = self.loaded.as_mut().map_or(Ok(()), |it| it.check());
+        checked.map_err(|unsaid| self.unable(unsaid))
+    }
+
     fn begin_drain(&mut self, epoch: u64) {
         if let Some(loaded) = &mut self.loaded {
             loaded.begin_drain(epoch);

@@ -100,6 +100,13 @@ impl Attached {
         }
     }
 
+    fn check(&mut self, model: &mut V1Model) {
+        if self.is_forwarding() {
+            let result = self.offload.check();
+            self.end_unable(model, result);
+        }
+    }
+
     pub(super) fn begin_drain(&mut self, epoch: u64) {
         if self.is_forwarding() {
             self.offload.begin_drain(epoch);
@@ -135,6 +142,14 @@ impl Switch {
     pub fn collect(&mut self) {
         if let Some(attached) = &mut self.offload {
             attached.collect(&mut self.model);
+            self.load_offload();
+        }
+    }
+
+    /// Takes the offload out where it cannot go on. To be called about once a second by whoever serves packets.
+    pub fn check_offload(&mut self) {
+        if let Some(attached) = &mut self.offload {
+            attached.check(&mut self.model);
             self.load_offload();
         }
     }

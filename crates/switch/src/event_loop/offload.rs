@@ -14,9 +14,8 @@ use crate::say;
 /// takes to be seen by all of the kernel's processors.
 const DRAIN_RETRY_NS: Nanos = 1_000_000;
 
-/// How often the offload is asked at least what it has counted, in nanoseconds: one that has failed says so then,
-/// and the engine goes on.
-const COLLECT_EVERY_NS: Nanos = 1_000_000_000;
+/// How often the offload is asked at least whether it can go on, in nanoseconds. Where it cannot, the engine does.
+const CHECK_EVERY_NS: Nanos = 1_000_000_000;
 
 impl EventLoop {
     /// To be called when all ports are there. It forwards when [`EventLoop::run`] begins: no packet comes
@@ -75,16 +74,16 @@ impl EventLoop {
     }
 
     /// Nothing wakes the loop when the offload fails.
-    pub(super) fn next_collection(&self) -> Option<Nanos> {
+    pub(super) fn next_check(&self) -> Option<Nanos> {
         let is_asked = self.is_offload_forwarding() && !self.clock.is_virtual();
-        is_asked.then_some(self.next_collection)
+        is_asked.then_some(self.next_check)
     }
 
-    /// Asks the offload what it has counted, if it is time.
-    pub(super) fn collect(&mut self, now: Nanos) {
-        if self.next_collection().is_some_and(|at| at <= now) {
-            self.switch.collect();
-            self.next_collection = self.clock.now() + COLLECT_EVERY_NS;
+    /// Asks the offload whether it can go on, if it is time.
+    pub(super) fn check_offload(&mut self, now: Nanos) {
+        if self.next_check().is_some_and(|at| at <= now) {
+            self.switch.check_offload();
+            self.next_check = self.clock.now() + CHECK_EVERY_NS;
             self.tell_offload();
         }
     }

@@ -539,6 +539,13 @@ impl Offload for Double {
         Ok(())
     }
 
+    fn check(&mut self) -> Result<(), Unable> {
+        match self.core().is_gone {
+            true => Err("port 1: the interface is gone".to_owned().into()),
+            false => Ok(()),
+        }
+    }
+
     fn begin_drain(&mut self, epoch: u64) {
         self.core().epoch = epoch + 1;
     }
