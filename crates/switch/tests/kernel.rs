@@ -13,7 +13,7 @@ use frames::{local_sender, numbered, receive, send};
 use namespace::{in_root_namespace, ip, veth_pair};
 use packet_io::{AfPacketConfig, AfPacketPort};
 use serde_json::Value;
-use support::{PATIENCE, Running, error, http_get, program};
+use support::{PATIENCE, Running, TemporaryFolder, error, http_get, program};
 
 /// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; what comes to 1 leaves by 2.
 fn arguments(options: &[&str]) -> Vec<String> {
@@ -137,6 +137,28 @@ fn latencies_and_ports_in_the_metrics_have_what_the_kernel_forwards() {
             switch.stop("-TERM");
         },
     );
+}
+
+#[test]
+fn a_trace_has_every_packet_as_with_another_engine() {
+    in_root_namespace("a_trace_has_every_packet_as_with_another_engine", || {
+        cables();
+        let (mut a, mut b) = (outside("a0"), outside("b0"));
+        let folder = TemporaryFolder::new("kernel-trace");
+        let file = folder.path("trace.txt");
+        let switch = start(&["--trace-to", file.to_str().expect("a path")]);
+        for number in 0..3 {
+            send(&mut a, [numbered(number, 60)]);
+            assert_eq!(receive(&mut b, 1), [numbered(number, 60)]);
+        }
+        switch.signal("-TERM");
+        let (status, printed, said) = switch.end();
+        assert_eq!(status, Some(0), "{said}");
+        assert_eq!(totals(&printed)["packets"]["transmitted"], 3);
+        let story = std::fs::read_to_string(file).expect("a trace");
+        // The table of each packet.
+        assert!(story.matches("forward").count() >= 3, "{story}");
+    });
 }
 
 #[test]
