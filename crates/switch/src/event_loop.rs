@@ -19,6 +19,7 @@ mod offload;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use control::{
     Casts, DigestNotice, DrainWaiters, IdleTimeoutNotice, LinkState, PacketInFrame, PortStatus,
@@ -199,6 +200,11 @@ pub(crate) struct EventLoop {
     offload_told_of: u64,
     explains_offload: bool,
     serves_in_kernel: bool,
+    keeps_forwarding: bool,
+    /// Programs of an earlier switch may still forward.
+    has_earlier: bool,
+    /// What the offload forwards with is to stay when it is stopped.
+    leaves_offload: Arc<AtomicBool>,
     /// When the offload is asked next whether it can go on.
     next_check: Nanos,
 }
@@ -229,6 +235,9 @@ impl EventLoop {
             offload_told_of: 0,
             explains_offload: false,
             serves_in_kernel: false,
+            keeps_forwarding: false,
+            has_earlier: false,
+            leaves_offload: Arc::default(),
             next_check: 0,
         }
     }
@@ -386,6 +395,8 @@ impl EventLoop {
     /// Takes the offload away, which counts what it had inside, and finishes the ports: capture files are
     /// whole after it.
     pub(crate) fn close(&mut self) -> Result<(), LoopError> {
+        self.leaves_offload
+            .store(self.keeps_forwarding, Ordering::Relaxed);
         self.switch.set_offload(None);
         for attached in &mut self.ports {
             let id = attached.id;
@@ -475,6 +486,7 @@ impl EventLoop {
         self.tell_links();
         let now = self.clock.now();
         self.check_offload(now);
+        self.end_earlier();
         self.share = Share::from(now);
         let is_due = self.switch.poll_timeout().is_some_and(|at| at <= now);
         if is_due {

@@ -6,11 +6,15 @@ mod frames;
 mod namespace;
 mod support;
 
+use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use frames::{local_sender, numbered, receive, send};
-use namespace::{in_root_namespace, ip, veth_pair};
+use namespace::{in_root_mount_namespace, in_root_namespace, ip, veth_pair};
 use packet_io::{AfPacketConfig, AfPacketPort};
 use serde_json::Value;
 use support::{PATIENCE, Running, TemporaryFolder, error, http_get, program};
@@ -204,6 +208,97 @@ fn a_killed_switch_leaves_no_program_behind() {
             }
         }
     });
+}
+
+/// Sends one frame after the other and takes it at the other end, until told to end; how many there were. Each is
+/// expected.
+fn forwarded_all_the_time(is_over: Arc<AtomicBool>) -> JoinHandle<u32> {
+    let (mut a, mut b) = (outside("a0"), outside("b0"));
+    std::thread::spawn(move || {
+        let mut n_frames = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            send(&mut a, [numbered(n_frames, 100)]);
+            assert_eq!(receive(&mut b, 1), [numbered(n_frames, 100)]);
+            n_frames += 1;
+        }
+        n_frames
+    })
+}
+
+#[test]
+fn what_is_kept_forwards_without_the_switch_and_the_next_one_takes_over_without_a_loss() {
+    in_root_mount_namespace(
+        "what_is_kept_forwards_without_the_switch_and_the_next_one_takes_over_without_a_loss",
+        || {
+            cables();
+            let folder = TemporaryFolder::new("kept");
+            let mounted = folder.path("");
+            let mount = Command::new("mount")
+                .args(["-t", "bpf", "bpf"])
+                .arg(&mounted)
+                .status();
+            assert!(mount.expect("mount is installed").success());
+            let kept = mounted.join("switch");
+            let options = ["--keep-forwarding", kept.to_str().expect("a path")];
+            let mut switch = start(&options);
+            switch.wait_for_line(&["offload: the whole program"]);
+            let is_over = Arc::new(AtomicBool::new(false));
+            let forwarding = forwarded_all_the_time(Arc::clone(&is_over));
+            for signal in ["-KILL", "-TERM", "-KILL"] {
+                switch.signal(signal);
+                let (status, _, said) = switch.end();
+                assert_eq!(status, (signal == "-TERM").then_some(0), "{said}");
+                for interface in ["a1", "b1"] {
+                    assert!(has_program(interface), "{interface}");
+                }
+                // One that is not told of it may not have the ports.
+                let said = error(1, &["-i", "1@afxdp:a1"]);
+                assert!(said.contains("\"a1\""), "{said}");
+                switch = start(&options);
+                switch.wait_for_line(&["offload: the whole program"]);
+                assert!(!forwarding.is_finished());
+            }
+            is_over.store(true, Ordering::Relaxed);
+            assert!(forwarding.join().expect("each frame arrives") > 0);
+            // A trace has all packets: nothing forwards beside it.
+            switch.signal("-KILL");
+            switch.end();
+            let traces = TemporaryFolder::new("kept-trace");
+            let trace = traces.path("trace.txt");
+            let trace = ["--trace-to", trace.to_str().expect("a path")];
+            let switch = start(&[&options[..], &trace].concat());
+            let (mut a, mut b) = (outside("a0"), outside("b0"));
+            send(&mut a, [numbered(1, 100)]);
+            assert_eq!(receive(&mut b, 1), [numbered(1, 100)]);
+            switch.signal("-TERM");
+            let (status, printed, said) = switch.end();
+            assert_eq!(status, Some(0), "{said}");
+            assert_eq!(totals(&printed)["packets"]["transmitted"], 1);
+            umount(&mounted);
+        },
+    );
+}
+
+fn umount(folder: &Path) {
+    let umount = Command::new("umount").arg(folder).status();
+    assert!(umount.expect("umount is installed").success());
+}
+
+#[test]
+fn what_is_to_be_kept_needs_a_folder_where_it_can_be() {
+    let folder = TemporaryFolder::new("kept-nowhere");
+    let path = folder.path("switch");
+    let path = path.to_str().expect("a path");
+    let kernel = ["-i", "1@afxdp:a1", "--engine", "kernel", "--grpc", "off"];
+    let program = program("forward.json").display().to_string();
+    let keep = ["--keep-forwarding", path, &program];
+    let said = error(1, &[&kernel[..], &keep].concat());
+    assert!(said.contains("is in no BPF file system"), "{said}");
+    let said = error(2, &[&["-i", "1@a1", "--grpc", "off"][..], &keep].concat());
+    assert!(
+        said.contains("--keep-forwarding: expected --engine kernel"),
+        "{said}"
+    );
 }
 
 #[test]

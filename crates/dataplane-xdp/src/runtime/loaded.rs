@@ -72,6 +72,8 @@ pub(super) struct Loaded {
     egress: Egress,
     /// What became of a port that did not take its own program back.
     undetached: Option<Reason>,
+    /// The programs are not to end with this.
+    is_left: bool,
 }
 
 /// A thread that should not have ended.
@@ -182,6 +184,7 @@ impl Loaded {
             drained: 0,
             egress,
             undetached: None,
+            is_left: false,
         };
         let begun = loaded.begin(writer, of_writer, clock_offset_ns, written);
         match begun {
@@ -228,7 +231,12 @@ impl Loaded {
         let thread = thread::Builder::new().name("reprise-kernel".into());
         let thread = thread.spawn(move || writer.run(&messages, &progress));
         self.threads.push(thread.map_err(failed("start a thread"))?);
-        self.attach().map_err(Unsaid::Failed)
+        self.attach().map_err(Unsaid::Failed)?;
+        for port in &self.ports {
+            let kept = port.interface.keep();
+            kept.map_err(failed("keep the program beyond the process"))?;
+        }
+        Ok(())
     }
 
     fn put_sockets(&mut self) -> io::Result<()> {
@@ -409,6 +417,11 @@ impl Loaded {
         }
     }
 
+    /// The programs run on without this process; what they forward from now on is counted by nobody.
+    pub(super) fn leave(&mut self) {
+        self.is_left = true;
+    }
+
     /// Leaves all frames to the ports, and gives what was counted.
     ///
     /// # Errors
@@ -429,7 +442,23 @@ impl Loaded {
 
     /// Nothing runs afterwards, at the latest a grace period from now.
     fn detach(&mut self) {
+        if !self.is_left {
+            self.give_back();
+        }
+        self.graces.stop();
+        // Where it does not listen it has ended.
+        let _ = self.messages.send(Message::Look);
+        for thread in self.threads.drain(..) {
+            // Whatever became of it, it writes no more.
+            let _ = thread.join();
+        }
+    }
+
+    /// The ports' own programs run.
+    fn give_back(&mut self) {
         for port in &self.ports {
+            // Where the name stays, what is kept by it is the port's own program.
+            let _ = port.interface.keep_no_more();
             let Err(error) = port.interface.run_own() else {
                 continue;
             };
@@ -448,13 +477,6 @@ impl Loaded {
                 "port {id}: interface \"{name}\" is the host's now, since the port's own program does not run \
                  there: {error}"
             ));
-        }
-        self.graces.stop();
-        // Where it does not listen it has ended.
-        let _ = self.messages.send(Message::Look);
-        for thread in self.threads.drain(..) {
-            // Whatever became of it, it writes no more.
-            let _ = thread.join();
         }
     }
 }

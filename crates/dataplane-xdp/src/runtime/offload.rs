@@ -3,6 +3,9 @@
 //! Each port has an XDP program of its own that gives all frames to its socket ([`packet_io::AfXdpPort`]). While
 //! a program is loaded, the compiled one runs in its place and gives the socket what it punts.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use dataplane::engine::{Change, Interpreted};
 use dataplane::offload::{Accounts, Unable, Written};
 use dataplane::{DropReason, Nanos, Offload, PortId};
@@ -29,18 +32,30 @@ pub struct KernelOffload {
     left: Left,
     /// The program that comes next is the one that was there.
     is_anew: bool,
+    /// The programs are to run on when it is stopped.
+    leaves: Arc<AtomicBool>,
 }
 
 impl KernelOffload {
     /// Serves these ports. `clock` gives the switch's time, which is the machine's monotonic one and an
     /// offset that does not change.
     pub fn new(ports: Vec<KernelPort>, clock: Box<dyn Fn() -> Nanos + Send>) -> KernelOffload {
+        KernelOffload::leaving(ports, clock, Arc::default())
+    }
+
+    /// The same, but its programs run on when it is stopped while `leaves` says so.
+    pub fn leaving(
+        ports: Vec<KernelPort>,
+        clock: Box<dyn Fn() -> Nanos + Send>,
+        leaves: Arc<AtomicBool>,
+    ) -> KernelOffload {
         KernelOffload {
             ports,
             clock,
             loaded: None,
             left: Left::new(),
             is_anew: false,
+            leaves,
         }
     }
 
@@ -88,6 +103,10 @@ impl Offload for KernelOffload {
                 Ok(left)
             }
             Err(Refused { half, why }) => {
+                // What an earlier process has left there is over, too.
+                for port in &self.ports {
+                    let _ = port.interface.run_own();
+                }
                 // What it has forwarded is told when it is stopped.
                 self.loaded = half;
                 let (Unsaid::Table(_, reason) | Unsaid::NoRoom(reason) | Unsaid::Failed(reason)) =
@@ -132,7 +151,12 @@ impl Offload for KernelOffload {
 
     fn stop(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) -> Result<(), String> {
         match self.loaded.take() {
-            Some(loaded) => loaded.stop((self.clock)(), reason, accounts),
+            Some(mut loaded) => {
+                if self.leaves.load(Ordering::Relaxed) {
+                    loaded.leave();
+                }
+                loaded.stop((self.clock)(), reason, accounts)
+            }
             None => Ok(()),
         }
     }

@@ -1,6 +1,8 @@
 //! What forwards beside the engine, as the loop has it: from when frames may come until the ports are
 //! closed. It has no descriptor; what it needs of the loop is asked for in time.
 
+use std::sync::Arc;
+
 use dataplane::engine::Interpreted;
 use dataplane::{Nanos, OffloadStatus, PortCounters};
 use dataplane_xdp::runtime::{KernelOffload, KernelPort};
@@ -42,8 +44,43 @@ impl EventLoop {
         let clock = self.clock;
         self.set_offload(Offloaded {
             ports: served.iter().map(|port| port.id).collect(),
-            offload: Box::new(KernelOffload::new(served, Box::new(move || clock.now()))),
+            offload: Box::new(KernelOffload::leaving(
+                served,
+                Box::new(move || clock.now()),
+                Arc::clone(&self.leaves_offload),
+            )),
         });
+    }
+
+    /// The programs in the kernel run on when the loop is closed, and until the switch has a program, those of an
+    /// earlier switch do.
+    pub(crate) fn keep_forwarding(&mut self) {
+        self.keeps_forwarding = true;
+        self.has_earlier = true;
+    }
+
+    /// Programs of an earlier switch end when this one has a program that the offload does not forward.
+    pub(super) fn end_earlier(&mut self) {
+        if !self.has_earlier || self.switch.program().is_none() || !self.is_forwarding {
+            return;
+        }
+        self.has_earlier = false;
+        if self.is_offload_forwarding() {
+            return;
+        }
+        for attached in &self.ports {
+            if let Some(interface) = attached.port.xdp_interface()
+                && let Err(error) = interface.run_own()
+            {
+                let id = attached.id;
+                tracing::error!(
+                    event = "port_failed",
+                    port = id.0,
+                    %error,
+                    "port {id} gets no frames: {error}"
+                );
+            }
+        }
     }
 
     /// A port is another one now.
