@@ -23,6 +23,7 @@ pub use instruction::{Instruction, MapReference};
 pub use link::{AttachMode, Link};
 pub use map::{Batch, Map, MapConfig, MapKind, Write};
 pub use memory::Memory;
+pub use pin::is_bpf_folder;
 pub use processors::n_possible_processors;
 pub use program::{Program, ProgramConfig, ProgramKind};
 pub use test_run::{TestRun, Verdict};

@@ -4,11 +4,30 @@
 
 use std::ffi::CString;
 use std::io;
+use std::mem;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::sys::{ObjectGet, ObjectPin, call, call_for_descriptor, number};
+
+/// `BPF_FS_MAGIC`.
+const MAGIC: u32 = 0xcafe_4a11;
+
+/// Whether a folder is in a BPF file system, where objects can have names.
+///
+/// # Errors
+/// There is no such folder.
+pub fn is_bpf_folder(path: &Path) -> io::Result<bool> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: `statfs` is plain data, of which all bytes zero is a value.
+    let mut found: libc::statfs = unsafe { mem::zeroed() };
+    // SAFETY: the path ends with a zero, and both live through the call.
+    match unsafe { libc::statfs(path.as_ptr(), &raw mut found) } {
+        0 => Ok(found.f_type as u32 == MAGIC),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
 
 pub(crate) fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;

@@ -204,6 +204,8 @@ impl Jump {
 pub enum Helper {
     /// Pointer to a value, or null.
     MapLookupElem = 1,
+    /// Writes an entry.
+    MapUpdateElem = 2,
     /// Nanoseconds since the machine has started.
     KtimeGetNs = 5,
     /// A partial sum of words of 16 bits, over a multiple of 4 bytes.

@@ -6,258 +6,22 @@
     reason = "a test stops at what it did not expect"
 )]
 
+mod beside;
 #[path = "../../packet-io/tests/frames/mod.rs"]
 mod frames;
 #[path = "../../packet-io/tests/namespace/mod.rs"]
 mod namespace;
 
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use dataplane::{
-    ActionCall, CounterValue, DropReason, MatchField, MulticastGroup, OffloadStatus, PortId,
-    Program, Replica, Switch, SwitchConfig, TableAction, TableEntry, TableId,
-};
-use dataplane_xdp::runtime::{KernelOffload, KernelPort};
-use frames::{PATIENCE, numbered, receive, send};
-use namespace::{in_root_namespace, ip, veth_pair};
-use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
-
-const N_PORTS: u16 = 3;
+use beside::{Beside, ethtool, frame, left, packets};
+use dataplane::{DropReason, MulticastGroup, OffloadStatus, PortId, Replica, Stream, TableAction};
+use frames::PATIENCE;
+use namespace::{in_root_namespace, ip};
+use packet_io::Port;
 
 /// A port without an interface of ours, as the controller's is.
 const CPU_PORT: u16 = 9;
-
-fn program() -> Program {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/exchange.p4");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let source = |path: &str| std::fs::read_to_string(path).ok();
-    let options = p4_compiler::Options::default();
-    let output = p4_compiler::compile("exchange.p4", &text, &source, &options);
-    let json = serde_json::to_string(&output.bmv2_json.expect("a sound program")).unwrap();
-    Program::from_json_str(&json).unwrap()
-}
-
-fn ethtool(arguments: &str) {
-    let mut command = Command::new("ethtool");
-    let output = command.args(arguments.split_whitespace()).output().unwrap();
-    assert!(output.status.success(), "ethtool {arguments}: {output:?}");
-}
-
-/// A frame to an address, with a number.
-fn frame(to: u8, number: u32) -> Vec<u8> {
-    let mut frame = numbered(number, 100);
-    frame[5] = to;
-    frame
-}
-
-/// The same as it leaves.
-fn left(to: u8, number: u32, instance: u16) -> Vec<u8> {
-    let mut frame = frame(to, number);
-    frame[18..20].copy_from_slice(&instance.to_be_bytes());
-    frame
-}
-
-/// A switch whose ports are veths, and their other ends.
-struct Beside {
-    switch: Switch,
-    ports: Vec<AfXdpPort>,
-    outside: Vec<AfPacketPort>,
-    table: TableId,
-    start: Instant,
-    /// Frames that were punted.
-    n_punted: u64,
-}
-
-impl Beside {
-    fn new() -> Beside {
-        Beside::with(|_| {})
-    }
-
-    fn with(prepare: impl FnOnce(&mut Switch)) -> Beside {
-        let (mut ports, mut outside) = (Vec::new(), Vec::new());
-        for port in 0..N_PORTS {
-            let (inner, outer) = (format!("in{port}"), format!("out{port}"));
-            veth_pair(&inner, &outer);
-            ethtool(&format!("-K {outer} gro on"));
-            ports.push(AfXdpPort::open(&inner, &AfXdpConfig::default()).unwrap());
-            outside.push(AfPacketPort::open(&outer, AfPacketConfig::default()).unwrap());
-        }
-        let mut switch = Switch::new(SwitchConfig::default());
-        (0..N_PORTS).for_each(|port| switch.add_port(PortId(port)));
-        let program = program();
-        let table = program.table("ExchangeIngress.addresses").unwrap();
-        switch.set_program(program);
-        prepare(&mut switch);
-        let mut beside = Beside {
-            switch,
-            ports,
-            outside,
-            table,
-            start: Instant::now(),
-            n_punted: 0,
-        };
-        beside.set_offload();
-        beside
-    }
-
-    fn set_offload(&mut self) {
-        let ports = (0..).zip(&self.ports).map(|(id, port)| KernelPort {
-            id: PortId(id),
-            interface: port.interface(),
-        });
-        let start = self.start;
-        let clock = Box::new(move || start.elapsed().as_nanos() as u64);
-        let offload = KernelOffload::new(ports.collect(), clock);
-        self.switch.set_offload(Some(Box::new(offload)));
-    }
-
-    fn entry(&self, to: u8, action: &str, args: &[u16]) -> TableEntry {
-        TableEntry::new(self.key(to), 0, self.call(action, args))
-    }
-
-    fn key(&self, to: u8) -> Vec<MatchField> {
-        vec![MatchField::Exact(vec![2, 0, 0, 0, 0, to])]
-    }
-
-    fn call(&self, action: &str, args: &[u16]) -> ActionCall {
-        let program = self.switch.program().unwrap();
-        let action = program.action_of(self.table, &format!("ExchangeIngress.{action}"));
-        ActionCall {
-            action: action.unwrap(),
-            args: args.iter().map(|arg| arg.to_be_bytes().to_vec()).collect(),
-        }
-    }
-
-    fn insert(&mut self, to: u8, action: &str, args: &[u16]) {
-        let entry = self.entry(to, action, args);
-        self.switch.insert_entry(self.table, entry).unwrap();
-    }
-
-    fn modify(&mut self, to: u8, action: &str, args: &[u16]) {
-        let entry = self.entry(to, action, args);
-        self.switch.modify_entry(self.table, entry).unwrap();
-    }
-
-    fn delete(&mut self, to: u8) {
-        let key = self.key(to);
-        self.switch.delete_entry(self.table, &key, 0).unwrap();
-    }
-
-    fn group(&mut self, id: u32, replicas: &[(u16, u16)], is_new: bool) {
-        let replicas = replicas.iter().map(|(port, instance)| Replica {
-            port: PortId(*port),
-            instance: *instance,
-        });
-        let group = MulticastGroup {
-            id,
-            replicas: replicas.collect(),
-            ..MulticastGroup::default()
-        };
-        match is_new {
-            true => self.switch.insert_multicast_group(group).unwrap(),
-            false => self.switch.modify_multicast_group(group).unwrap(),
-        }
-    }
-
-    /// Until packets see all that was written.
-    fn drain(&mut self) {
-        let token = self.switch.begin_drain();
-        let start = Instant::now();
-        while !self.switch.is_drained(token) {
-            assert!(
-                start.elapsed() < PATIENCE,
-                "{:?}",
-                self.switch.offload_status()
-            );
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    fn send(&mut self, port: usize, frames: impl IntoIterator<Item = Vec<u8>>) {
-        send(&mut self.outside[port], frames);
-    }
-
-    fn receive(&mut self, port: usize, n: usize) -> Vec<Vec<u8>> {
-        let received = receive(&mut self.outside[port], n);
-        if received.len() < n {
-            let counters = self.counters().clone();
-            let status = self.switch.offload_status();
-            eprintln!("{} of {n}: {counters:?} {status:?}", received.len());
-        }
-        received
-    }
-
-    /// Has the engine forward what was punted, which are so many frames.
-    fn forward_punted(&mut self, n: u64) {
-        let start = Instant::now();
-        let before = self.n_punted;
-        while self.n_punted < before + n {
-            assert!(
-                start.elapsed() < PATIENCE,
-                "{} punted",
-                self.n_punted - before
-            );
-            for (id, port) in (0..).zip(&mut self.ports) {
-                let switch = &mut self.switch;
-                let mut take = |frame: &[u8]| switch.handle_frame(0, PortId(id), frame);
-                self.n_punted += port.receive(0, 64, &mut take).unwrap() as u64;
-            }
-        }
-        while let Some(sent) = self.switch.poll_transmit(0) {
-            let port = usize::from(sent.port.0);
-            let sent = sent.to_owned();
-            self.ports[port].transmit(0, sent.frame[..].into()).unwrap();
-            self.ports[port].flush().unwrap();
-        }
-    }
-
-    fn counters(&mut self) -> &dataplane::SwitchCounters {
-        self.switch.collect();
-        self.switch.counters()
-    }
-
-    fn hits(&mut self, to: u8) -> CounterValue {
-        self.switch.collect();
-        let key = self.key(to);
-        self.switch.direct_counter(self.table, &key, 0).unwrap()
-    }
-
-    fn by_port(&mut self, port: u64) -> u64 {
-        self.switch.collect();
-        let program = self.switch.program().unwrap();
-        let counter = program.counter("ExchangeIngress.by_port").unwrap();
-        self.switch.counter_cell(counter, port).unwrap().packets
-    }
-
-    fn assert_forwards(&self) {
-        let status = self.switch.offload_status();
-        assert!(
-            matches!(status, Some(OffloadStatus::Forwarding(_))),
-            "{status:?}"
-        );
-    }
-
-    /// All that came is accounted for.
-    fn assert_accounted(&mut self) {
-        let counters = self.counters().clone();
-        let dropped: u64 = DropReason::ALL.iter().map(|it| counters.dropped(*it)).sum();
-        assert_eq!(
-            counters.received + counters.created_by_replication,
-            counters.transmitted + dropped,
-            "{counters:?}"
-        );
-        assert_eq!(self.switch.packets_inside(), 0);
-    }
-}
-
-fn packets(packets: u64) -> CounterValue {
-    CounterValue {
-        packets,
-        bytes: 100 * packets,
-    }
-}
 
 #[test]
 fn frames_are_forwarded_copied_and_dropped_in_the_kernel_and_counted() {
@@ -295,6 +59,23 @@ fn frames_are_forwarded_copied_and_dropped_in_the_kernel_and_counted() {
             assert_eq!(beside.hits(2), packets(1));
             assert_eq!(beside.hits(3), packets(20));
             assert_eq!([0, 1, 2].map(|port| beside.by_port(port)), [101, 3, 20]);
+            let report = beside.switch.latency();
+            let by_port = report.ports.iter().map(|(port, it)| (port.0, it.packets));
+            assert!(by_port.eq([(0, 21), (1, 140), (2, 20)]), "{report:?}");
+            let mut by_stream: Vec<_> = report
+                .streams
+                .iter()
+                .map(|it| (it.0, it.1.packets))
+                .collect();
+            by_stream.sort_by_key(|(_, n)| *n);
+            let group = Stream::MulticastGroup(5);
+            assert_eq!(by_stream, [(group, 80), (Stream::Unicast, 101)]);
+            for (_, times) in &report.ports {
+                assert!(
+                    times.p50_ns > 100 && times.max_ns < 1_000_000_000,
+                    "{report:?}"
+                );
+            }
             let table = beside.table;
             let lookups = beside.counters().table(table);
             assert_eq!((lookups.hits, lookups.misses), (121, 3));
@@ -311,7 +92,7 @@ fn what_is_written_is_seen_by_packets_after_a_drain_however_often_it_changes() {
     in_root_namespace(
         "what_is_written_is_seen_by_packets_after_a_drain_however_often_it_changes",
         || {
-            let mut beside = Beside::with(|switch| {
+            let mut beside = Beside::with("exchange.p4", |switch| {
                 let group = MulticastGroup {
                     id: 4,
                     replicas: vec![Replica {

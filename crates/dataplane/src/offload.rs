@@ -36,9 +36,11 @@
 //! i. *Drain.* After [`Offload::begin_drain`], [`Offload::is_drained`] holds once no packet is inside
 //!    that came before, and every packet that comes sees what was committed before. An epoch that it
 //!    was not told of is drained.
-//! j. *Fail once.* [`Offload::commit`] and [`Offload::collect`] may fail, with a reason. The switch then
+//! j. *Fail once.* [`Offload::commit`], [`Offload::collect`] and [`Offload::check`] may fail, with a reason. The switch then
 //!    stops the offload, keeps the reason ([`Switch::offload_status`]), and does not load it again
-//!    before the next program. The control call succeeds: the engine, which forwards now, has it.
+//!    before the next program. The control call succeeds: the engine, which forwards now, has it. Where an offload
+//!    has no room for what is written, it may ask to be loaded anew instead ([`Unable::Anew`]). Whoever serves packets
+//!    calls [`Switch::check_offload`] from time to time, so that it is not the next control call that notices.
 //! k. *Stop wholly.* After [`Offload::stop`] all frames are punted, nothing is inside, and all that was
 //!    counted is in the accounts. Packets inside leave first, or are dropped for the reason that is
 //!    given. So it is stopped before its program is replaced, as long as somebody listens to a trace
@@ -52,6 +54,7 @@
 //! [`Switch::end_batch`]: crate::Switch::end_batch
 //! [`Switch::offload_status`]: crate::Switch::offload_status
 //! [`Switch::collect`]: crate::Switch::collect
+//! [`Switch::check_offload`]: crate::Switch::check_offload
 
 use crate::{
     CloneSession, CounterId, CounterValue, CrcParameters, DropReason, Latencies, MeterConfig,
@@ -69,7 +72,8 @@ pub trait Offload: Send {
     /// reason. It forwards when this returns.
     ///
     /// # Errors
-    /// Why it takes nothing of the program. It punts all, and hears of no change.
+    /// Why it takes nothing of the program. It is stopped at once, so that what it has forwarded until then is
+    /// counted; it punts all, and hears of no change.
     fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, String>;
 
     /// A control call has changed something, which packets are to see after [`Offload::commit`].
@@ -78,14 +82,20 @@ pub trait Offload: Send {
     /// The changes so far belong together and are whole.
     ///
     /// # Errors
-    /// Why it cannot follow, which ends its forwarding.
-    fn commit(&mut self, written: &Written<'_>) -> Result<(), String>;
+    /// It cannot follow.
+    fn commit(&mut self, written: &Written<'_>) -> Result<(), Unable>;
 
     /// Adds what it has counted since the last time.
     ///
     /// # Errors
-    /// Why it cannot go on, which ends its forwarding.
-    fn collect(&mut self, accounts: &mut Accounts<'_>) -> Result<(), String>;
+    /// It cannot go on.
+    fn collect(&mut self, accounts: &mut Accounts<'_>) -> Result<(), Unable>;
+
+    /// Whether it can go on, as far as that costs nothing to tell.
+    ///
+    /// # Errors
+    /// It cannot.
+    fn check(&mut self) -> Result<(), Unable>;
 
     /// The packets that are inside are of this epoch or older; epochs are numbered upwards.
     fn begin_drain(&mut self, epoch: u64);
@@ -94,7 +104,26 @@ pub trait Offload: Send {
     fn is_drained(&self, epoch: u64) -> bool;
 
     /// Punts all from now on. Packets inside leave, or are dropped for this reason.
-    fn stop(&mut self, reason: DropReason, accounts: &mut Accounts<'_>);
+    ///
+    /// # Errors
+    /// Frames of a port come to nobody any more, for this reason.
+    fn stop(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) -> Result<(), String>;
+}
+
+/// Why an offload cannot go on as it is. It is stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unable {
+    /// It has failed, for this reason, and is not loaded again before the next program.
+    Failed(String),
+    /// What is written does not fit into what it has made of the program: it is loaded again at once, with all that
+    /// is written, and the engine forwards meanwhile.
+    Anew,
+}
+
+impl From<String> for Unable {
+    fn from(reason: String) -> Unable {
+        Unable::Failed(reason)
+    }
 }
 
 /// How an offload stands.

@@ -24,6 +24,7 @@ use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -40,8 +41,8 @@ use crate::pace::TxPace;
 use crate::wait::PollSet;
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use attached::Attached;
-pub use attached::XdpInterface;
 pub(crate) use attached::try_load;
+pub use attached::{XdpInterface, make_kept_folder};
 use queue::{Piece, Queue, QueueConfig};
 
 /// The frames that the XDP program takes from the kernel.
@@ -60,6 +61,9 @@ pub struct AfXdpConfig {
     pub rx_ring_slots: usize,
     /// The switch's destinations; empty: every frame.
     pub destinations: Vec<Destination>,
+    /// A folder of a BPF file system, where a program that forwards in the kernel can be kept beyond the process
+    /// ([`XdpInterface::keep`]), and one that was is taken over.
+    pub kept: Option<PathBuf>,
 }
 
 impl Default for AfXdpConfig {
@@ -67,6 +71,7 @@ impl Default for AfXdpConfig {
         AfXdpConfig {
             rx_ring_slots: XDP_RX_CHUNKS,
             destinations: Vec::new(),
+            kept: None,
         }
     }
 }

@@ -38,7 +38,7 @@ mod udp;
 mod wait;
 
 pub use af_packet::{AfPacketConfig, AfPacketPort, WayOut};
-pub use af_xdp::{AfXdpConfig, AfXdpMode, AfXdpPort, Destination, XdpInterface};
+pub use af_xdp::{AfXdpConfig, AfXdpMode, AfXdpPort, Destination, XdpInterface, make_kept_folder};
 pub use error::PortError;
 pub use frame::Frame;
 pub use interface::receive_queues;

@@ -19,6 +19,7 @@ mod offload;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use control::{
     Casts, DigestNotice, DrainWaiters, IdleTimeoutNotice, LinkState, PacketInFrame, PortStatus,
@@ -146,6 +147,8 @@ struct AttachedPort {
     link: Option<Arc<LinkStatus>>,
     /// The offload serves it.
     is_offloaded: bool,
+    /// One has served it, so that its statistics alone do not have all of its frames.
+    was_offloaded: bool,
     /// As the switch was told.
     is_up: bool,
     /// Frames that came and left, by whom they are for.
@@ -193,8 +196,17 @@ pub(crate) struct EventLoop {
     offload: Option<Box<dyn Offload>>,
     /// What the log was told of it.
     offload_told: Option<OffloadStatus>,
+    /// With which program.
+    offload_told_of: u64,
     explains_offload: bool,
     serves_in_kernel: bool,
+    keeps_forwarding: bool,
+    /// Programs of an earlier switch may still forward.
+    has_earlier: bool,
+    /// What the offload forwards with is to stay when it is stopped.
+    leaves_offload: Arc<AtomicBool>,
+    /// When the offload is asked next whether it can go on.
+    next_check: Nanos,
 }
 
 impl EventLoop {
@@ -220,8 +232,13 @@ impl EventLoop {
             packet_ins_unclaimed: 0,
             offload: None,
             offload_told: None,
+            offload_told_of: 0,
             explains_offload: false,
             serves_in_kernel: false,
+            keeps_forwarding: false,
+            has_earlier: false,
+            leaves_offload: Arc::default(),
+            next_check: 0,
         }
     }
 
@@ -242,6 +259,7 @@ impl EventLoop {
             earlier: PortStatistics::default(),
             link: None,
             is_offloaded: false,
+            was_offloaded: false,
             is_up: true,
             casts: Casts::default(),
             is_held: false,
@@ -377,6 +395,8 @@ impl EventLoop {
     /// Takes the offload away, which counts what it had inside, and finishes the ports: capture files are
     /// whole after it.
     pub(crate) fn close(&mut self) -> Result<(), LoopError> {
+        self.leaves_offload
+            .store(self.keeps_forwarding, Ordering::Relaxed);
         self.switch.set_offload(None);
         for attached in &mut self.ports {
             let id = attached.id;
@@ -388,8 +408,8 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Everything counted. The frames of a port that the offload serves are the switch's account of it,
-    /// which has both sides'.
+    /// Everything counted. The frames of a port that an offload serves, or has served before its interface went,
+    /// are the switch's account of it, which has both sides'.
     pub(crate) fn totals(&mut self) -> Totals {
         self.switch.collect();
         let counters = self.switch.counters();
@@ -400,7 +420,7 @@ impl EventLoop {
             .map(|(attached, status)| {
                 let link = attached.link.clone().unwrap_or_default();
                 let mut statistics = attached.statistics();
-                if attached.is_offloaded {
+                if attached.was_offloaded {
                     offload::count_both(&mut statistics, counters.port(attached.id));
                 }
                 PortTotals {
@@ -446,6 +466,7 @@ impl EventLoop {
         let retry = has_unsent.then(|| self.clock.now() + UNSENT_RETRY_NS);
         let drained = self.next_look_at_drain();
         let retries = retry.into_iter().chain(drained);
+        let retries = retries.chain(self.next_check());
         frames.chain(queues).chain(generated).chain(retries).min()
     }
 
@@ -464,6 +485,8 @@ impl EventLoop {
         self.is_forwarding = !self.is_held(after);
         self.tell_links();
         let now = self.clock.now();
+        self.check_offload(now);
+        self.end_earlier();
         self.share = Share::from(now);
         let is_due = self.switch.poll_timeout().is_some_and(|at| at <= now);
         if is_due {
@@ -753,7 +776,7 @@ impl EventLoop {
                 status.mtu = link.mtu();
             }
             // What an offload forwards the loop does not see.
-            status.casts = (!attached.is_offloaded).then_some(attached.casts);
+            status.casts = (!attached.was_offloaded).then_some(attached.casts);
             status.drops.clear();
             status.drops.extend(statistics.drops());
         }

@@ -272,6 +272,13 @@ fn prepare(
     let state = options.state.as_deref();
     let state = state.map(|path| StateAtStart::open(path, &mut patience));
     let state = state.transpose()?;
+    if let Some(folder) = &options.keep_forwarding {
+        let made = packet_io::make_kept_folder(folder);
+        made.map_err(|source| SwitchError::System {
+            operation: "keep forwarding beyond the switch",
+            source,
+        })?;
+    }
     let OpenPorts {
         workers: ports,
         watched,
@@ -358,6 +365,9 @@ fn event_loops(
             event_loop.set_offload(offload(worker));
         } else if options.engine == EngineOption::Kernel {
             event_loop.serve_in_kernel();
+            if options.keep_forwarding.is_some() {
+                event_loop.keep_forwarding();
+            }
         }
         loops.push(event_loop);
     }

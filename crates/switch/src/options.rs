@@ -181,6 +181,12 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) explain_engine: bool,
 
+    /// With --engine kernel: what forwards in the kernel goes on when the switch ends, also when it is killed,
+    /// and a switch that is started with the same folder takes over from it. FOLDER is one of a BPF file
+    /// system, such as /sys/fs/bpf/reprise, and is made
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) keep_forwarding: Option<PathBuf>,
+
     /// The device id that P4Runtime requests must carry
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) device_id: u64,
@@ -459,7 +465,13 @@ impl Options {
     /// It runs on the interfaces of ports through XDP.
     fn check_kernel_engine(&self) -> Result<(), UsageError> {
         if self.engine != EngineOption::Kernel {
-            return Ok(());
+            return match self.keep_forwarding {
+                Some(_) => Err(UsageError(
+                    "--keep-forwarding: expected --engine kernel: nothing else goes on without the switch"
+                        .to_owned(),
+                )),
+                None => Ok(()),
+            };
         }
         let is_xdp = |port: &PortOption| matches!(port.source, PortSource::Xdp { .. });
         let problem = if !self.ports.iter().any(is_xdp) {

@@ -1,5 +1,6 @@
 //! Opening the ports that the command line names.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -44,6 +45,8 @@ impl OpenPort {
 pub(crate) struct Opening {
     option: PortOption,
     rx_ring: Option<usize>,
+    /// Where programs that go on without the switch have names.
+    kept: Option<PathBuf>,
     way_out: WayOut,
     n_workers: usize,
     observers: Observers,
@@ -78,6 +81,7 @@ impl Opening {
             } => {
                 let mut config = AfXdpConfig {
                     destinations: destinations.clone(),
+                    kept: self.kept.clone(),
                     ..AfXdpConfig::default()
                 };
                 if let Some(slots) = self.rx_ring {
@@ -168,6 +172,7 @@ pub(crate) fn open(
         let opening = Opening {
             option: option.clone(),
             rx_ring: options.queues.rx_ring,
+            kept: options.keep_forwarding.clone(),
             // As BMv2's ports, which wait for a slow interface.
             way_out: match options.bmv2 {
                 Some(_) => WayOut::Discipline,

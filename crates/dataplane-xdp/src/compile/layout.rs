@@ -16,6 +16,10 @@ pub(super) enum Word {
     Port,
     /// The port that the packet leaves by.
     OutPort,
+    /// When the frame came, in nanoseconds since the machine has started.
+    Arrival,
+    /// The group whose copies are a stream; 0 of what has none.
+    Stream,
     /// Bytes of the frame as it came.
     IngressBytes,
     /// `packet_length` as egress will see it.
@@ -40,6 +44,9 @@ pub(super) enum Word {
     SentBytes,
     /// The last packet's number of those that this processor replicated. It survives packets.
     Serial,
+    /// The number of the packet that a copy is of. It is not the last one's where a processor has taken
+    /// several packets before their copies leave.
+    CopySerial,
     /// A group's fan-out.
     FanOut,
     /// A group's replicas.

@@ -169,7 +169,7 @@ impl Memory {
             devices: MapRef(0),
             sockets: MapRef(0),
             heap_map: MapRef(0),
-            room: *room,
+            room: room.clone(),
         };
         memory.add_fixed_maps(layout.bytes);
         memory
@@ -222,6 +222,9 @@ impl Memory {
         table: TableId,
         info: &TableInfo,
     ) -> Result<TableLayout, String> {
+        if let Some(reason) = self.room.left.get(&table.index()) {
+            return Err(reason.clone());
+        }
         let ir = program.ir();
         if ir.direct_meter(table).is_some() {
             return Err("its entries have meters".into());

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     asm::{Alu, Helper, Jump, Label, Reg, Size, reg::*},
-    image::{Body, GroupArg, Heap, Interface, Symbol},
+    image::{Body, GroupArg, Heap, Interface, Origin, Symbol},
 };
 
 /// How a packet ends, in [`Word::End`].
@@ -88,6 +88,8 @@ impl Emit<'_> {
         self.asm.load(Size::B8, R1, R1, 0);
         self.asm.store(Size::B8, R10, STACK_VERSION, R1);
         self.clear_state();
+        self.asm.call(Helper::KtimeGetNs);
+        self.store_word(Word::Arrival, R0);
         if let Some(port) = port {
             self.store_field(port, FRAME_END, None);
         }
@@ -279,7 +281,10 @@ impl Emit<'_> {
         if fields.is_empty() {
             return;
         }
-        self.asm.call(Helper::KtimeGetNs);
+        match moment {
+            Moment::Arrival => self.load_word(R0, Word::Arrival),
+            _ => self.asm.call(Helper::KtimeGetNs),
+        }
         self.heap(R1, self.memory.heap.clock);
         self.asm.load(Size::B8, R2, R1, 0);
         self.asm.alu(Alu::Add, R2, R0);
@@ -321,6 +326,7 @@ impl Emit<'_> {
     fn fan_out(&mut self, paths: &Paths, note: &Note) -> Native<()> {
         let memory = self.memory;
         let fan_out = memory.fan_out.as_ref().ok_or("no groups")?;
+        self.store_word(Word::Stream, R1);
         self.find_group(&fan_out.groups)?;
         let punt = self.ends.punt;
         self.asm.load(Size::B4, R1, SLOT, Body::ACTION as i16);
@@ -427,8 +433,29 @@ impl Emit<'_> {
         self.exit(XDP_ABORTED);
     }
 
+    /// Writes [`Origin`] in front of a frame. One that has no room there goes without.
+    fn write_origin(&mut self) {
+        self.asm.note("when it came, in front of the frame");
+        let without = self.asm.label();
+        self.asm.mov(R1, CONTEXT);
+        self.asm
+            .mov_imm(R2, (-i64::from(Origin::BYTES)).cast_unsigned());
+        self.asm.call(Helper::XdpAdjustMeta);
+        self.asm.jump_if_imm(Jump::Ne, R0, 0, without);
+        self.asm.load(Size::B4, R3, CONTEXT, XDP_MD_DATA_META);
+        self.asm.load(Size::B4, R4, CONTEXT, XDP_MD_DATA);
+        self.asm.mov(R1, R3);
+        self.asm.alu_imm(Alu::Add, R1, Origin::BYTES as i32);
+        self.asm.jump_if(Jump::Gt, R1, R4, without);
+        self.load_word(R1, Word::Arrival);
+        self.asm.store(Size::B8, R3, Origin::ARRIVAL, R1);
+        self.asm.store_imm(Size::B8, R3, Origin::STREAM, 0);
+        self.asm.place(without);
+    }
+
     /// Out of a port.
     fn send(&mut self) {
+        self.write_origin();
         // Also by the port that it came by: a veth loses what leaves by `XDP_TX` where its peer has no XDP
         // program, and nobody would count what a device does not take.
         self.load_word(R2, Word::OutPort);

@@ -226,8 +226,9 @@ pub enum Index {
         parts: Vec<KeyPart>,
         /// Bytes of the key, with the number; a multiple of 8.
         key_bytes: u32,
-        /// Where the number of masks is in the heap, of 4 bytes. Masks are only ever added, before the entries
-        /// that need them, or taken away from the end, a grace period after those.
+        /// Where the number of masks is in the heap, of 4 bytes. Masks are added before the entries
+        /// that need them, and taken away from the end a grace period after those. One of which no entry is left may
+        /// become another one: a grace period lies before that, and one behind it.
         n_masks: u32,
         /// Where the first mask is in the heap.
         masks: u32,
@@ -297,6 +298,20 @@ pub struct FanOut {
     pub note_bytes: u32,
     /// The tables that copies come to.
     pub tables: Vec<TableId>,
+}
+
+/// What stands in front of each frame that leaves: the first metadata of a copy, and the only ones of a packet
+/// to one port, which may lack them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin;
+
+impl Origin {
+    /// Bytes in front of a packet to one port.
+    pub const BYTES: u32 = 16;
+    /// Where it says when the frame came, by `CLOCK_MONOTONIC` in nanoseconds, of 8 bytes.
+    pub const ARRIVAL: i16 = 0;
+    /// Where the group is whose copy it is, of 8 bytes; 0 of what is no copy.
+    pub const STREAM: i16 = 8;
 }
 
 /// Where a processor's scratch memory says what became of its last packet. Each is of 8 bytes, the journal's

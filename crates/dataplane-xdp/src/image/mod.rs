@@ -47,8 +47,10 @@ pub use crate::asm::{Code, Symbol};
 pub use encode::{EncodeError, EncodedKey};
 pub use layout::{
     ACTION_MISS, ACTION_NONE, ACTION_PUNT, Body, Counters, FanOut, GroupArg, Heap, Index,
-    Interface, KeyPart, KeyPlace, NEVER, Noted, Scratch, TableLayout,
+    Interface, KeyPart, KeyPlace, NEVER, Noted, Origin, Scratch, TableLayout,
 };
+
+use std::collections::BTreeMap;
 
 pub use bpf::{Instruction, MapKind};
 use dataplane::engine::Interpreted;
@@ -105,7 +107,7 @@ pub struct MapSpec {
 }
 
 /// How much room an image has for what the loader writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Room {
     /// Interface numbers are below it.
     pub interfaces: u32,
@@ -115,6 +117,8 @@ pub struct Room {
     pub replicas: u32,
     /// Bits of mask and value at which ternary entries of one table may differ: masks at most.
     pub masks: u32,
+    /// Tables that are left to the engine, by position, and why: they have entries that do not fit.
+    pub left: BTreeMap<usize, String>,
 }
 
 impl Default for Room {
@@ -124,6 +128,7 @@ impl Default for Room {
             groups: 4096,
             replicas: 1 << 17,
             masks: 16,
+            left: BTreeMap::new(),
         }
     }
 }

@@ -1,21 +1,18 @@
 //! What programs have counted since somebody last asked.
 
+use std::collections::HashMap;
 use std::io;
-use std::time::{Duration, Instant};
 
 use bpf::{Map, n_possible_processors};
 use dataplane::offload::Accounts;
 use dataplane::{
-    CounterId, CounterValue, DropReason, Nanos, PortId, Program, TableCounters, TableId,
+    CounterId, CounterValue, DropReason, Nanos, PortId, Program, Stream, TableCounters, TableId,
 };
 
+use super::grace::{Graces, Moment};
 use super::told::Told;
-use super::transmit::{DeviceCount, Transmit};
+use super::transmit::{DeviceCount, TimeKey, Transmit};
 use crate::image::{Counters, Image, Index};
-
-/// How long nothing has come when packets that are inside have been lost on the way to a device: a packet is
-/// inside for less than a round of its driver.
-const LOST_AFTER: Duration = Duration::from_millis(50);
 
 /// All counts so far, and what is inside.
 pub(crate) struct Counts {
@@ -26,11 +23,21 @@ pub(crate) struct Counts {
     seen: Vec<CounterValue>,
     /// By port: the interface, and what its device has done.
     devices: Vec<(PortId, u32, DeviceCount)>,
+    /// How many were inside for how long.
+    times: HashMap<TimeKey, u64>,
     /// Packets that came or were made beyond one, and those that have ended.
     n_begun: u64,
     n_ended: u64,
-    /// Since when nothing has come.
-    quiet_since: Option<Instant>,
+    /// A moment, and how many had begun by then: when it is past, they have ended, or were lost.
+    checked: Option<(Moment, u64)>,
+}
+
+/// Where counts are, and what is known of them.
+pub(crate) struct Sources<'a> {
+    pub(crate) counters: &'a Map,
+    pub(crate) transmit: &'a Transmit,
+    pub(crate) told: &'a Told,
+    pub(crate) graces: &'a Graces,
 }
 
 /// A table that is not left to the engine.
@@ -88,9 +95,10 @@ impl Counts {
             seen: vec![CounterValue::default(); layout.n as usize],
             layout,
             devices: devices.map(|(port, index)| (port, index, none)).collect(),
+            times: HashMap::new(),
             n_begun: 0,
             n_ended: 0,
-            quiet_since: None,
+            checked: None,
         }
     }
 
@@ -106,19 +114,27 @@ impl Counts {
     /// The kernel's error.
     pub(crate) fn collect(
         &mut self,
-        counters: &Map,
-        transmit: &Transmit,
-        told: &Told,
+        from: &Sources<'_>,
         now: Nanos,
         accounts: &mut Accounts<'_>,
     ) -> io::Result<()> {
-        self.devices(transmit, accounts)?;
+        let counters = from.counters;
+        let is_past = |(moment, _): &mut (Moment, u64)| from.graces.is_past(*moment);
+        let checked = self.checked.take_if(is_past);
+        self.devices(from.transmit, accounts)?;
+        self.times(from.transmit, accounts)?;
         self.dropped(counters, accounts)?;
-        self.tables(counters, told, now, accounts)?;
+        self.tables(counters, from.told, now, accounts)?;
         self.cells(counters, accounts)?;
-        let n_before = self.n_begun;
         self.begun(counters, accounts)?;
-        self.lost(n_before, accounts);
+        if let Some((_, n_begun)) = checked {
+            self.lose(n_begun, accounts);
+        }
+        if self.checked.is_none() && self.n_inside() > 0 {
+            let now = from.graces.now();
+            self.checked = Some((now, self.n_begun));
+            from.graces.ask(now);
+        }
         accounts.inside(self.n_inside());
         Ok(())
     }
@@ -157,6 +173,23 @@ impl Counts {
             accounts.sent(*port, sent.packets, sent.bytes);
             accounts.dropped(DropReason::DeviceRefused, refused.packets);
             self.n_ended += sent.packets + refused.packets;
+        }
+        Ok(())
+    }
+
+    fn times(&mut self, transmit: &Transmit, accounts: &mut Accounts<'_>) -> io::Result<()> {
+        for (key, n) in transmit.times()? {
+            let seen = self.times.entry(key).or_default();
+            let new = n.saturating_sub(std::mem::replace(seen, n));
+            let device = self.devices.iter().find(|(_, it, _)| *it == key.interface);
+            let (Some((port, ..)), 1..) = (device, new) else {
+                continue;
+            };
+            let stream = match key.stream {
+                0 => Stream::Unicast,
+                group => Stream::MulticastGroup(group),
+            };
+            accounts.latency(*port, stream, key.time_ns(), new);
         }
         Ok(())
     }
@@ -250,28 +283,60 @@ impl Counts {
         Ok(())
     }
 
-    /// Where nothing comes any more, packets that have not ended were lost on the way to a device.
-    fn lost(&mut self, n_before: u64, accounts: &mut Accounts<'_>) {
-        if self.n_begun != n_before || self.n_inside() == 0 {
-            self.quiet_since = None;
-            return;
+    /// So many had begun before a grace period that is over. Each of them was inside for less than one round of a
+    /// driver, which no grace period ends within: if fewer have ended by now, the others were lost on the way to a
+    /// device. While packets come, those that have come since may hide it until they pause.
+    fn lose(&mut self, n_begun: u64, accounts: &mut Accounts<'_>) {
+        let n_lost = n_begun.saturating_sub(self.n_ended);
+        accounts.dropped(DropReason::DeviceRefused, n_lost);
+        self.n_ended += n_lost;
+    }
+
+    /// Packets that have come and have not ended, by what is counted now. What ends a packet is read first: if
+    /// as many have ended as have come later on, none was inside between.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn n_inside_now(&self, counters: &Map, transmit: &Transmit) -> io::Result<u64> {
+        let n_packets = |new: Vec<CounterValue>| new.iter().map(|it| it.packets).sum::<u64>();
+        let mut n_ended = self.n_ended;
+        for (_, interface, seen) in &self.devices {
+            let count = transmit.count(*interface)?;
+            n_ended += gain(seen.sent, count.sent).packets;
+            n_ended += gain(seen.refused, count.refused).packets;
         }
-        let since = *self.quiet_since.get_or_insert_with(Instant::now);
-        if since.elapsed() >= LOST_AFTER {
-            self.give_up(DropReason::DeviceRefused, accounts);
+        let n_reasons = DropReason::ALL.len() as u32;
+        n_ended += n_packets(self.fresh(counters, self.layout.dropped, n_reasons)?);
+        let mut n_begun = self.n_begun;
+        for (port, ..) in &self.devices {
+            let first = self.layout.received_by(*port);
+            n_begun += n_packets(self.fresh(counters, first, 1)?);
         }
+        let replicated = self.fresh(counters, self.layout.replicated, 1)?;
+        n_begun += replicated.iter().map(|it| it.bytes).sum::<u64>();
+        Ok(n_begun.saturating_sub(n_ended))
+    }
+
+    /// What is new of these counters, which was seen now.
+    fn read(&mut self, counters: &Map, first: u32, n: u32) -> io::Result<Vec<CounterValue>> {
+        let new = self.fresh(counters, first, n)?;
+        for (seen, new) in self.seen.iter_mut().skip(first as usize).zip(&new) {
+            seen.packets += new.packets;
+            seen.bytes += new.bytes;
+        }
+        Ok(new)
     }
 
     /// What is new of these counters.
-    fn read(&mut self, counters: &Map, first: u32, n: u32) -> io::Result<Vec<CounterValue>> {
+    fn fresh(&self, counters: &Map, first: u32, n: u32) -> io::Result<Vec<CounterValue>> {
         let values = counters.look_up_range(first, n)?;
         let n_bytes = counters.value_bytes();
         let n_processors = n_possible_processors()?.max(1);
         let values = values.chunks_exact(n_bytes.max(1));
-        let seen = self.seen.iter_mut().skip(first as usize);
+        let seen = self.seen.iter().skip(first as usize);
         Ok(values
             .zip(seen)
-            .map(|(value, seen)| since(seen, sum(value, n_bytes / n_processors)))
+            .map(|(value, seen)| gain(*seen, sum(value, n_bytes / n_processors)))
             .collect())
     }
 }
@@ -295,10 +360,13 @@ fn sum(value: &[u8], n_bytes: usize) -> CounterValue {
 
 /// What has come since, which is the last that was seen from now on.
 fn since(seen: &mut CounterValue, now: CounterValue) -> CounterValue {
-    let new = CounterValue {
-        packets: now.packets.saturating_sub(seen.packets),
-        bytes: now.bytes.saturating_sub(seen.bytes),
-    };
-    *seen = now;
-    new
+    gain(std::mem::replace(seen, now), now)
+}
+
+/// What has come between two looks.
+fn gain(before: CounterValue, now: CounterValue) -> CounterValue {
+    CounterValue {
+        packets: now.packets.saturating_sub(before.packets),
+        bytes: now.bytes.saturating_sub(before.bytes),
+    }
 }

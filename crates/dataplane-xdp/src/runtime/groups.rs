@@ -1,41 +1,105 @@
 //! Multicast groups as the kernel has them: for each version of a group, a fan-out, with a map of devices
 //! and the instances of its copies.
+//!
+//! To put a map of devices into the outer map takes a grace period, to write it does not. So a fan-out that no packet
+//! sees any more keeps its map, for a later version of any group of about as many replicas; and when there is
+//! time, some are made that nobody has used ([`FanOuts::stock`]). A packet pays for places that are empty, some 9 ns
+//! each, so a map has up to a quarter more places than its group has replicas and no more.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bpf::{Batch, Map, Program, Write};
 use dataplane::{PortId, Replica};
 
+use super::grace::Graces;
 use super::maps::{Maps, device_map};
 use super::ranges::Ranges;
 use crate::image::FanOut;
 
+/// Unused fan-outs of one size at most: groups that change within the same grace period.
+const SPARES_MAX: usize = 4;
+
+/// Places of a map for so many replicas.
+fn n_places(n_replicas: u32) -> u32 {
+    n_replicas.next_multiple_of((n_replicas.next_power_of_two() / 8).max(1))
+}
+
+/// A map of devices, of which nobody sees what is in it.
+#[derive(Debug)]
+struct Devices {
+    /// Where the outer map has it.
+    number: u32,
+    map: Arc<Map>,
+    n_places: u32,
+    /// By place, from the first one: what is there.
+    ports: Vec<PortId>,
+}
+
+impl Devices {
+    /// Writes what differs. In a conference all copies leave by the same port.
+    fn write(&mut self, replicas: &[Replica], target: &Target) -> io::Result<()> {
+        for (place, replica) in replicas.iter().enumerate() {
+            if self.ports.get(place) == Some(&replica.port) {
+                continue;
+            }
+            let Some(interface) = target.interfaces.get(&replica.port) else {
+                let message = format!("port {} has no interface", replica.port);
+                return Err(io::Error::other(message));
+            };
+            let egress = Some(&*target.egress);
+            self.map.set_device(place as u32, *interface, egress)?;
+            match self.ports.get_mut(place) {
+                Some(port) => *port = replica.port,
+                None => self.ports.push(replica.port),
+            }
+        }
+        for place in replicas.len()..self.ports.len() {
+            self.map.delete(&(place as u32).to_ne_bytes())?;
+        }
+        self.ports.truncate(replicas.len());
+        Ok(())
+    }
+}
+
+/// What a place of a map of devices names.
+#[derive(Debug)]
+struct Target {
+    egress: Arc<Program>,
+    /// By port.
+    interfaces: HashMap<PortId, u32>,
+}
+
 /// One version of a group.
 #[derive(Debug)]
 struct Made {
+    devices: Devices,
     /// Keys in the map of places.
     ports: Vec<PortId>,
     first_instance: u32,
     n_instances: u32,
-    /// Held: the outer map has it too.
-    _devices: Map,
 }
 
 /// The fan-outs that there are.
 #[derive(Debug)]
 pub(crate) struct FanOuts {
     layout: FanOut,
+    /// By number: what packets may see.
     made: HashMap<u32, Made>,
+    /// By places of their maps: what no packet sees.
+    spares: BTreeMap<u32, Vec<Devices>>,
+    /// Those that are on their way into the outer map.
+    coming: Option<(Arc<AtomicBool>, Vec<Devices>)>,
+    /// By places of their maps: how many were made and not taken away.
+    n_in_use: BTreeMap<u32, usize>,
     numbers: Ranges,
     instances: Ranges,
-    /// Those that are not in the outer map yet.
+    /// Maps that are not in the outer map yet.
     new: Batch,
-    egress: Arc<Program>,
-    /// By port.
-    interfaces: HashMap<PortId, u32>,
+    target: Target,
 }
 
 impl FanOuts {
@@ -50,41 +114,37 @@ impl FanOuts {
             instances: Ranges::new(layout.n_instances),
             layout,
             made: HashMap::new(),
+            spares: BTreeMap::new(),
+            coming: None,
+            n_in_use: BTreeMap::new(),
             new: Batch::default(),
-            egress,
-            interfaces,
+            target: Target { egress, interfaces },
         }
     }
 
     /// Makes a fan-out for these replicas, of which there is at least one. Packets find it after
-    /// [`FanOuts::publish`].
+    /// [`FanOuts::publish`]; none where there is no room for it.
     ///
     /// # Errors
-    /// The kernel's error; there is no room; a replica's port has no interface.
-    pub(crate) fn make(&mut self, maps: &Maps, replicas: &[Replica]) -> io::Result<u32> {
-        let full = |what| io::Error::other(format!("no room for more {what}"));
+    /// The kernel's error; a replica's port has no interface.
+    pub(crate) fn make(&mut self, maps: &Maps, replicas: &[Replica]) -> io::Result<Option<u32>> {
         let n_instances = replicas.len() as u32;
-        let number = self.numbers.take(1).ok_or_else(|| full("groups"))?;
-        let first = self.instances.take(n_instances);
-        let Some(first) = first else {
-            self.numbers.give_back(number, 1);
-            return Err(full("replicas"));
+        let Some(first_instance) = self.instances.take(n_instances) else {
+            return Ok(None);
         };
-        let devices = device_map(n_instances)?;
+        let Some(mut devices) = self.devices(n_places(n_instances))? else {
+            self.instances.give_back(first_instance, n_instances);
+            return Ok(None);
+        };
+        devices.write(replicas, &self.target)?;
+        let number = devices.number;
         let mut by_port: BTreeMap<PortId, Vec<u16>> = BTreeMap::new();
-        for (place, replica) in (0..).zip(replicas) {
-            let Some(interface) = self.interfaces.get(&replica.port) else {
-                let message = format!("port {} has no interface", replica.port);
-                return Err(io::Error::other(message));
-            };
-            devices.set_device(place, *interface, Some(&self.egress))?;
-            by_port
-                .entry(replica.port)
-                .or_default()
-                .push(replica.instance);
+        for replica in replicas {
+            let instances = by_port.entry(replica.port).or_default();
+            instances.push(replica.instance);
         }
         let places = maps.get(self.layout.places)?;
-        let mut next = first;
+        let mut next = first_instance;
         for (port, instances) in &by_port {
             let key = place_key(number, *port);
             places.update(&key, &next.to_ne_bytes(), Write::Any)?;
@@ -93,31 +153,118 @@ impl FanOuts {
                 next += 1;
             }
         }
-        self.new.keys.extend(number.to_ne_bytes());
-        let descriptor = devices.as_fd().as_raw_fd();
-        self.new.values.extend(descriptor.to_ne_bytes());
+        *self.n_in_use.entry(devices.n_places).or_default() += 1;
         let made = Made {
+            devices,
             ports: by_port.into_keys().collect(),
-            first_instance: first,
+            first_instance,
             n_instances,
-            _devices: devices,
         };
         self.made.insert(number, made);
-        Ok(number)
+        Ok(Some(number))
     }
 
-    /// Whether [`FanOuts::publish`] has something to do.
-    pub(crate) fn is_to_be_published(&self) -> bool {
-        !self.new.keys.is_empty()
+    /// A map that no packet sees; none where there are as many as there may be.
+    fn devices(&mut self, n_places: u32) -> io::Result<Option<Devices>> {
+        self.receive();
+        match self.spares.get_mut(&n_places).and_then(Vec::pop) {
+            Some(spare) => Ok(Some(spare)),
+            None => self.new_devices(n_places),
+        }
     }
 
-    /// Puts all that were made into the outer map. The kernel waits for one grace period.
+    fn new_devices(&mut self, n_places: u32) -> io::Result<Option<Devices>> {
+        let number = self.numbers.take(1).or_else(|| {
+            // Another one's map is replaced.
+            let mut spares = self.spares.values_mut();
+            spares.find_map(Vec::pop).map(|spare| spare.number)
+        });
+        let Some(number) = number else {
+            return Ok(None);
+        };
+        let map = Arc::new(device_map(n_places)?);
+        self.new.keys.extend(number.to_ne_bytes());
+        let descriptor = map.as_fd().as_raw_fd();
+        self.new.values.extend(descriptor.to_ne_bytes());
+        Ok(Some(Devices {
+            number,
+            map,
+            n_places,
+            ports: Vec::new(),
+        }))
+    }
+
+    /// Makes spares for the next versions of the groups that there are, which are there a grace period later.
     ///
     /// # Errors
     /// The kernel's error.
-    pub(crate) fn publish(&mut self, maps: &Maps) -> io::Result<()> {
+    pub(crate) fn stock(&mut self, maps: &Arc<Maps>, graces: &Graces) -> io::Result<()> {
+        self.receive();
+        if self.coming.is_some() {
+            return Ok(());
+        }
+        let mut made = Vec::new();
+        for (size, n) in self.wanted() {
+            let n_there = self.spares.get(&size).map_or(0, Vec::len);
+            for _ in n_there..n {
+                // Not by taking another one's.
+                if self.numbers.is_empty() {
+                    break;
+                }
+                made.extend(self.new_devices(size)?);
+            }
+        }
+        if made.is_empty() {
+            return Ok(());
+        }
+        let (new, devices) = (std::mem::take(&mut self.new), self.layout.devices);
+        let (maps, is_there) = (Arc::clone(maps), Arc::new(AtomicBool::new(false)));
+        // Their descriptors are not to be closed before.
+        let held: Vec<Arc<Map>> = made.iter().map(|it| Arc::clone(&it.map)).collect();
+        self.coming = Some((Arc::clone(&is_there), made));
+        graces.do_within(Box::new(move || {
+            maps.get(devices)?.update_batch(&new)?;
+            drop(held);
+            is_there.store(true, Ordering::Release);
+            Ok(())
+        }));
+        Ok(())
+    }
+
+    /// By places of their maps: how many spares there should be.
+    fn wanted(&self) -> BTreeMap<u32, usize> {
+        let mut wanted: BTreeMap<u32, usize> = BTreeMap::new();
+        for (size, n) in &self.n_in_use {
+            for size in [*size, n_places(size + 1)] {
+                let wanted = wanted.entry(size).or_default();
+                *wanted = (*wanted + n).min(SPARES_MAX);
+            }
+        }
+        wanted
+    }
+
+    /// What has come into the outer map.
+    fn receive(&mut self) {
+        let has_come = |(it, _): &mut (Arc<AtomicBool>, _)| it.load(Ordering::Acquire);
+        let come = self.coming.take_if(has_come);
+        for devices in come.into_iter().flat_map(|(_, devices)| devices) {
+            let spares = self.spares.entry(devices.n_places).or_default();
+            spares.push(devices);
+        }
+    }
+
+    /// Puts all that were made into the outer map, where there are new ones. The kernel waits for one grace
+    /// period.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn publish(&mut self, maps: &Maps, graces: &Graces) -> io::Result<()> {
+        if self.new.keys.is_empty() {
+            return Ok(());
+        }
         let new = std::mem::take(&mut self.new);
-        maps.get(self.layout.devices)?.update_batch(&new)
+        let devices = maps.get(self.layout.devices)?;
+        graces.during(|| devices.update_batch(&new))
     }
 
     /// Takes a fan-out away that no packet sees any more.
@@ -134,7 +281,12 @@ impl FanOuts {
         }
         self.instances
             .give_back(made.first_instance, made.n_instances);
-        self.numbers.give_back(number, 1);
+        let size = made.devices.n_places;
+        if let Some(n) = self.n_in_use.get_mut(&size) {
+            *n -= 1;
+        }
+        self.n_in_use.retain(|_, n| *n > 0);
+        self.spares.entry(size).or_default().push(made.devices);
         Ok(())
     }
 }
@@ -144,4 +296,20 @@ fn place_key(number: u32, port: PortId) -> [u8; 8] {
     key[..4].copy_from_slice(&number.to_ne_bytes());
     key[4..].copy_from_slice(&u32::from(port.0).to_ne_bytes());
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::n_places;
+
+    #[test]
+    fn a_map_has_up_to_a_quarter_more_places_than_replicas() {
+        let sizes = [1, 2, 3, 5, 9, 17, 33, 64, 65, 1000];
+        let places = [1, 2, 3, 5, 10, 20, 40, 64, 80, 1024];
+        assert_eq!(sizes.map(n_places), places);
+        for n in 1..5000 {
+            assert!((n..=n + n / 4).contains(&n_places(n)), "{n}");
+            assert!(n_places(n + 1) >= n_places(n), "{n}");
+        }
+    }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Keys {
 const MASK_NUMBER_BYTES: usize = 4;
 
 impl Keys {
-    /// Leads a key to a body, which is written.
+    /// Leads a key to a body, which is written. No packet sees a removed entry of this key any more.
     ///
     /// # Errors
     /// The kernel's error; there is no room.
@@ -35,18 +35,14 @@ impl Keys {
         &mut self,
         layout: &TableLayout,
         maps: &Maps,
-        graces: &mut Graces,
+        graces: &Graces,
         key: &EncodedKey,
         body: u32,
     ) -> io::Result<()> {
         match (&layout.index, key) {
             (Index::Direct { at, .. }, EncodedKey::Position(position)) => {
-                let key = position.to_ne_bytes().to_vec();
-                if self.bodies.contains_key(&key) {
-                    graces.wait_past(graces.now())?;
-                }
                 maps.store_u32(at + 4 * position, body);
-                self.bodies.insert(key, body);
+                self.bodies.insert(position.to_ne_bytes().to_vec(), body);
             }
             (Index::Hash { map, .. }, EncodedKey::Bytes(key)) => {
                 self.write(graces, key, body, |key, body| {
@@ -62,7 +58,7 @@ impl Keys {
                 link(layout, maps, &longer, body);
             }
             (Index::Ternary { map, .. }, EncodedKey::Masked { mask, key }) => {
-                let number = self.mask_number(layout, maps, mask, key)?;
+                let number = self.mask_number(layout, maps, graces, mask, key)?;
                 let mut key = key.clone();
                 key[..MASK_NUMBER_BYTES].copy_from_slice(&(number as u32).to_ne_bytes());
                 self.write(graces, &key, body, |key, body| {
@@ -75,20 +71,25 @@ impl Keys {
         Ok(())
     }
 
+    /// The body that a key leads to, of an entry that was removed. A ternary one has other ways to it.
+    pub(crate) fn body(&self, key: &EncodedKey) -> Option<u32> {
+        let body = match key {
+            EncodedKey::Position(position) => self.bodies.get(&position.to_ne_bytes()[..]),
+            EncodedKey::Bytes(key) => self.bodies.get(key),
+            EncodedKey::None | EncodedKey::Masked { .. } => None,
+        };
+        body.copied()
+    }
+
     /// Writes a key into a map when no packet sees another one in its place.
     fn write(
         &mut self,
-        graces: &mut Graces,
+        graces: &Graces,
         key: &[u8],
         body: u32,
         write: impl FnOnce(&[u8], &[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
-        // One that is there has been removed, but packets may still see what it was.
-        let moment = match self.bodies.contains_key(key) {
-            true => graces.now(),
-            false => self.taken_out,
-        };
-        graces.wait_past(moment)?;
+        graces.wait_past(self.taken_out)?;
         write(key, &body.to_ne_bytes())?;
         self.bodies.insert(key.to_vec(), body);
         Ok(())
@@ -107,6 +108,7 @@ impl Keys {
         &mut self,
         layout: &TableLayout,
         maps: &Maps,
+        graces: &Graces,
         mask: &[u8],
         key: &[u8],
     ) -> io::Result<usize> {
@@ -129,13 +131,32 @@ impl Keys {
         }
         let number = self.masks.len();
         if number >= *n_masks_max as usize {
-            return Err(io::Error::other(format!(
-                "its entries have more than {n_masks_max} masks"
-            )));
+            return self.unused_number(graces, |number| {
+                maps.store_bytes(masks + number as u32 * key_bytes, mask);
+                mask.to_vec()
+            });
         }
         maps.store_bytes(masks + number as u32 * key_bytes, mask);
         self.masks.push((mask.to_vec(), 0));
         maps.store_u32(*n_masks, number as u32 + 1);
+        Ok(number)
+    }
+
+    /// The number of another mask that no key has any more.
+    fn unused_number(
+        &mut self,
+        graces: &Graces,
+        write: impl FnOnce(usize) -> Vec<u8>,
+    ) -> io::Result<usize> {
+        let Some(number) = self.masks.iter().position(|(_, n_keys)| *n_keys == 0) else {
+            let n = self.masks.len();
+            let message = format!("its entries have more than {n} masks");
+            return Err(io::Error::other(message));
+        };
+        graces.wait_past(self.taken_out)?;
+        self.masks[number].0 = write(number);
+        // Packets may see some bytes of the one and some of the other.
+        graces.wait_past(graces.now())?;
         Ok(number)
     }
 
@@ -148,7 +169,7 @@ impl Keys {
         &mut self,
         layout: &TableLayout,
         maps: &Maps,
-        now: Moment,
+        graces: &Graces,
         key: &EncodedKey,
         body: u32,
     ) -> io::Result<()> {
@@ -164,7 +185,7 @@ impl Keys {
                     return Ok(());
                 }
                 maps.get(*map)?.delete(key)?;
-                self.taken_out = now;
+                self.taken_out = graces.now();
             }
             (Index::Lpm { map, .. }, EncodedKey::Bytes(key)) => {
                 if !self.forget(key, body) {
@@ -174,7 +195,7 @@ impl Keys {
                 link(layout, maps, &longer, self.prefixes.shorter(key));
                 self.prefixes.remove(key);
                 maps.get(*map)?.delete(key)?;
-                self.taken_out = now;
+                self.taken_out = graces.now();
             }
             (Index::Ternary { map, .. }, EncodedKey::Masked { mask, key }) => {
                 for number in 0..self.masks.len() {
@@ -183,7 +204,7 @@ impl Keys {
                     if self.masks[number].0 == *mask && self.forget(&numbered, body) {
                         maps.get(*map)?.delete(&numbered)?;
                         self.masks[number].1 -= 1;
-                        self.taken_out = now;
+                        self.taken_out = graces.now();
                     }
                 }
             }

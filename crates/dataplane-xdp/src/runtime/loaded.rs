@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
 use bpf::{Program, ProgramConfig, ProgramKind};
@@ -13,19 +13,37 @@ use dataplane::offload::{Accounts, Written};
 use dataplane::{DropReason, Nanos, PortId};
 
 use super::begun::finishing;
-use super::counts::Counts;
+use super::counts::{Counts, Sources};
+use super::grace::Graces;
 use super::groups::FanOuts;
 use super::maps::Maps;
+use super::messages::{Message, Progress, TableRef};
 use super::offload::KernelPort;
 use super::table::Table;
-use super::told::Told;
+use super::told::{Told, Unsaid};
 use super::transmit::Transmit;
-use super::writer::{Message, Progress, TableRef, Writer};
+use super::writer::Writer;
 use crate::compile::compile;
 use crate::image::{Image, Interface, MapRef, MapRole, Room, TableLayout};
 
 /// Why it cannot go on.
 type Reason = String;
+
+/// Tables whose packets are the engine's, by position, and why.
+pub(super) type Left = BTreeMap<usize, Reason>;
+
+/// A program that the kernel did not take, and what forwarded until that was clear.
+pub(super) struct Refused {
+    pub(super) half: Option<Box<Loaded>>,
+    pub(super) why: Unsaid,
+}
+
+impl From<Reason> for Refused {
+    fn from(reason: Reason) -> Refused {
+        let why = Unsaid::Failed(reason);
+        Refused { half: None, why }
+    }
+}
 
 /// A program in the kernel. Frames of its ports meet it until it is dropped.
 pub(super) struct Loaded {
@@ -39,14 +57,27 @@ pub(super) struct Loaded {
     told: Told,
     counts: Counts,
     /// What could not be said in the kernel, for the next commit to tell.
-    unsaid: Option<Reason>,
-    messages: Option<Sender<Message>>,
-    writer: Option<JoinHandle<()>>,
+    unsaid: Option<Unsaid>,
+    messages: Sender<Message>,
+    graces: Arc<Graces>,
+    /// The writer, and what waits for grace periods.
+    threads: Vec<JoinHandle<()>>,
     progress: Arc<Progress>,
+    /// Commits that the writer was told.
+    n_commits: u64,
     /// Epochs from here on it was not told of.
     next_epoch: u64,
+    /// Epochs below it were drained when that was asked.
+    drained: u64,
     egress: Egress,
+    /// What became of a port that did not take its own program back.
+    undetached: Option<Reason>,
+    /// The programs are not to end with this.
+    is_left: bool,
 }
+
+/// A thread that should not have ended.
+const ENDED: &str = "its thread has ended";
 
 /// Programs of device maps' entries.
 struct Egress {
@@ -77,13 +108,13 @@ fn written_to(
     copies: &Arc<Program>,
 ) -> (HashMap<TableRef, Table>, Option<(TableLayout, FanOuts)>) {
     let mut tables = HashMap::new();
-    for ((table, info), layout) in program.tables().zip(&image.tables) {
-        let made = Table::new(info.name.clone(), layout.clone(), maps);
+    for ((table, _), layout) in program.tables().zip(&image.tables) {
+        let made = Table::new(layout.clone(), maps);
         tables.insert(TableRef::Program(table.index()), made);
     }
     let groups = image.fan_out.clone().map(|fan_out| {
         let layout = fan_out.groups.clone();
-        let table = Table::new("multicast groups".into(), layout.clone(), maps);
+        let table = Table::new(layout.clone(), maps);
         tables.insert(TableRef::Groups, table);
         let interfaces = ports.iter().map(|port| (port.id, port.interface.index()));
         let spec = image.maps.get(fan_out.devices.index());
@@ -99,15 +130,16 @@ impl Loaded {
     /// Compiles what is written and has it forward.
     ///
     /// # Errors
-    /// Why nothing of the program is taken.
+    /// Why nothing of the program is taken, or which table more is to be left to the engine.
     pub(super) fn new(
         ports: &[KernelPort],
+        left: &Left,
         clock_offset_ns: u64,
         written: &Written<'_>,
-    ) -> Result<Loaded, Reason> {
+    ) -> Result<Loaded, Refused> {
         check(ports)?;
         let program = written.state().program();
-        let room = room(ports);
+        let room = room(ports, left);
         let image = compile(program, &room).map_err(|refused| refused.to_string())?;
         let interfaces = ports.iter().map(|port| port.interface.index());
         let transmit = Transmit::new(interfaces).map_err(kernel("count what devices take"))?;
@@ -116,12 +148,22 @@ impl Loaded {
         let maps = Arc::new(maps);
         let egress = Egress::load(&image, &maps, &transmit)?;
         let (freed_to, freed) = mpsc::channel();
-        let told = Told::new(&image, freed);
+        let (messages, of_writer) = mpsc::channel();
+        let told = Told::new(&image, freed, messages.clone());
+        let graces = Arc::new(Graces::new());
+        let first = graces.during(bpf::wait_for_programs);
+        first.map_err(kernel("wait for a grace period (membarrier)"))?;
         let (tables, groups) = written_to(program, &image, &maps, ports, &egress.copies);
-        let version_at = image.heap.version;
-        let writer = Writer::new(Arc::clone(&maps), version_at, tables, groups, freed_to);
+        let writer = Writer::new(
+            Arc::clone(&maps),
+            image.heap.version,
+            tables,
+            groups,
+            Arc::clone(&graces),
+            freed_to,
+        );
         let counters = image.map(MapRole::Counters);
-        let counters = counters.ok_or("the image has no counters")?;
+        let counters = counters.ok_or_else(|| "the image has no counters".to_owned())?;
         let indices = ports.iter().map(|port| (port.id, port.interface.index()));
         let mut loaded = Loaded {
             counts: Counts::new(program, &image, indices),
@@ -133,14 +175,26 @@ impl Loaded {
             sockets: HashMap::new(),
             told,
             unsaid: None,
-            messages: None,
-            writer: None,
+            messages,
+            graces,
+            threads: Vec::new(),
             progress: Arc::default(),
+            n_commits: 0,
             next_epoch: 0,
+            drained: 0,
             egress,
+            undetached: None,
+            is_left: false,
         };
-        loaded.begin(writer, clock_offset_ns, written)?;
-        Ok(loaded)
+        let begun = loaded.begin(writer, of_writer, clock_offset_ns, written);
+        match begun {
+            Ok(()) => Ok(loaded),
+            Err(why) => {
+                loaded.detach();
+                let half = Some(Box::new(loaded));
+                Err(Refused { half, why })
+            }
+        }
     }
 
     /// What it leaves to the engine.
@@ -152,29 +206,36 @@ impl Loaded {
     fn begin(
         &mut self,
         mut writer: Writer,
+        messages: Receiver<Message>,
         clock_offset_ns: u64,
         written: &Written<'_>,
-    ) -> Result<(), Reason> {
+    ) -> Result<(), Unsaid> {
         self.maps.store_u64(self.image.heap.clock, clock_offset_ns);
+        let failed = |what| move |error| Unsaid::Failed(kernel(what)(error));
         self.put_sockets()
-            .map_err(kernel("give it the ports' sockets"))?;
+            .map_err(failed("give it the ports' sockets"))?;
         let known: Vec<PortId> = written.ports().collect();
         for port in known {
-            self.add_port(port).map_err(kernel("make a port known"))?;
+            self.add_port(port).map_err(failed("make a port known"))?;
         }
         self.told.all(written)?;
         self.told.take_taken();
+        let messages_to = self.messages.clone();
+        // The writer is not there any more where it is not listened to.
+        let tell = move || drop(messages_to.send(Message::Look));
+        let thread = self.graces.start(tell);
+        self.threads.push(thread.map_err(failed("start a thread"))?);
         let first = self.told.take();
-        writer
-            .commit(&first)
-            .map_err(kernel("write what is there"))?;
-        self.attach()?;
-        let (to, messages) = mpsc::channel();
+        writer.commit(&first).map_err(Unsaid::from)?;
         let progress = Arc::clone(&self.progress);
         let thread = thread::Builder::new().name("reprise-kernel".into());
         let thread = thread.spawn(move || writer.run(&messages, &progress));
-        self.writer = Some(thread.map_err(kernel("start a thread"))?);
-        self.messages = Some(to);
+        self.threads.push(thread.map_err(failed("start a thread"))?);
+        self.attach().map_err(Unsaid::Failed)?;
+        for port in &self.ports {
+            let kept = port.interface.keep();
+            kept.map_err(failed("keep the program beyond the process"))?;
+        }
         Ok(())
     }
 
@@ -254,11 +315,11 @@ impl Loaded {
         let result = match change {
             Change::Port(port) => match self.add_port(*port) {
                 Ok(()) => self.told.resolve_groups(written),
-                Err(error) => Err(format!("port {port}: {error}")),
+                Err(error) => Err(Unsaid::Failed(format!("port {port}: {error}"))),
             },
             change => self.told.changed(written, change),
         };
-        let result = result.and_then(|()| self.change_owners());
+        let result = result.and_then(|()| self.change_owners().map_err(Unsaid::Failed));
         if let Err(reason) = result {
             self.unsaid.get_or_insert(reason);
         }
@@ -279,21 +340,23 @@ impl Loaded {
         Ok(())
     }
 
-    pub(super) fn commit(&mut self) -> Result<(), Reason> {
+    pub(super) fn commit(&mut self) -> Result<(), Unsaid> {
         self.check()?;
         let ops = self.told.take();
         if ops.is_empty() {
             return Ok(());
         }
-        self.tell(Message::Commit(ops))
+        self.n_commits += 1;
+        let sent = self.messages.send(Message::Commit(ops));
+        sent.map_err(|_| Unsaid::Failed(ENDED.to_owned()))
     }
 
     pub(super) fn collect(
         &mut self,
         now: Nanos,
         accounts: &mut Accounts<'_>,
-    ) -> Result<(), Reason> {
-        self.count(now, accounts)?;
+    ) -> Result<(), Unsaid> {
+        self.count(now, accounts).map_err(Unsaid::Failed)?;
         self.check()
     }
 
@@ -303,57 +366,117 @@ impl Loaded {
             .get(self.counters)
             .map_err(kernel("read counters"))?;
         let counts = &mut self.counts;
-        let collected = counts.collect(counters, &self.transmit, &self.told, now, accounts);
+        let from = Sources {
+            counters,
+            transmit: &self.transmit,
+            told: &self.told,
+            graces: &self.graces,
+        };
+        let collected = counts.collect(&from, now, accounts);
         collected.map_err(kernel("read counters"))
     }
 
     pub(super) fn begin_drain(&mut self, epoch: u64) {
         self.next_epoch = epoch + 1;
-        // Where the thread has ended, the next commit or look at the accounts says so.
-        let _ = self.tell(Message::Drain(epoch));
+        if self.is_clear() {
+            self.drained = epoch + 1;
+            return;
+        }
+        // Where the thread has ended, the next commit or look at the accounts says so, and ends the drain.
+        let _ = self.messages.send(Message::Drain(epoch));
     }
 
     pub(super) fn is_drained(&self, epoch: u64) -> bool {
         let drained = self.progress.drained.load(Ordering::Acquire);
-        epoch >= self.next_epoch || epoch < drained || self.progress.failure().is_some()
+        epoch >= self.next_epoch || epoch < drained.max(self.drained)
     }
 
-    fn check(&mut self) -> Result<(), Reason> {
+    /// Whether all packets see what was committed last, and none is inside of those that are counted. Whoever
+    /// drains before he changes something, as for a viewer that joins, waits for no grace period then.
+    fn is_clear(&self) -> bool {
+        let n_seen = self.progress.n_seen.load(Ordering::Acquire);
+        let Ok(counters) = self.maps.get(self.counters) else {
+            return false;
+        };
+        let n_inside = || self.counts.n_inside_now(counters, &self.transmit);
+        n_seen == self.n_commits && n_inside().is_ok_and(|n_inside| n_inside == 0)
+    }
+
+    pub(super) fn check(&mut self) -> Result<(), Unsaid> {
         // What has befallen the thread is the reason for what could not be said.
-        let failed = self.progress.failure().or_else(|| self.unsaid.take());
-        let has_ended = self.writer.as_ref().is_some_and(JoinHandle::is_finished);
-        match failed.or_else(|| has_ended.then(|| "its thread has ended".to_owned())) {
-            Some(reason) => Err(reason),
+        let failed = self.progress.failure().map(Unsaid::from);
+        let failed = failed.or_else(|| {
+            let error = self.graces.check().err()?;
+            Some(Unsaid::Failed(error.to_string()))
+        });
+        let has_ended = self.threads.iter().any(JoinHandle::is_finished);
+        let ended = has_ended.then(|| Unsaid::Failed(ENDED.to_owned()));
+        match failed.or_else(|| self.unsaid.take()).or(ended) {
+            Some(unsaid) => Err(unsaid),
             None => Ok(()),
         }
     }
 
-    fn tell(&self, message: Message) -> Result<(), Reason> {
-        let sent = self.messages.as_ref().map(|to| to.send(message));
-        match sent {
-            Some(Ok(())) => Ok(()),
-            _ => Err("its thread has ended".to_owned()),
-        }
+    /// The programs run on without this process; what they forward from now on is counted by nobody.
+    pub(super) fn leave(&mut self) {
+        self.is_left = true;
     }
 
     /// Leaves all frames to the ports, and gives what was counted.
-    pub(super) fn stop(mut self, now: Nanos, reason: DropReason, accounts: &mut Accounts<'_>) {
+    ///
+    /// # Errors
+    /// A port gets no frames any more, which are the host's.
+    pub(super) fn stop(
+        mut self,
+        now: Nanos,
+        reason: DropReason,
+        accounts: &mut Accounts<'_>,
+    ) -> Result<(), Reason> {
         self.detach();
         // A failed one gives the accounts as far as it can.
         let _ = bpf::wait_for_programs();
         let _ = self.count(now, accounts);
         self.counts.give_up(reason, accounts);
+        self.undetached.take().map_or(Ok(()), Err)
     }
 
+    /// Nothing runs afterwards, at the latest a grace period from now.
     fn detach(&mut self) {
-        for port in &self.ports {
-            // A port that is gone has no frames.
-            let _ = port.interface.run_own();
+        if !self.is_left {
+            self.give_back();
         }
-        self.messages = None;
-        if let Some(writer) = self.writer.take() {
+        self.graces.stop();
+        // Where it does not listen it has ended.
+        let _ = self.messages.send(Message::Look);
+        for thread in self.threads.drain(..) {
             // Whatever became of it, it writes no more.
-            let _ = writer.join();
+            let _ = thread.join();
+        }
+    }
+
+    /// The ports' own programs run.
+    fn give_back(&mut self) {
+        for port in &self.ports {
+            // Where the name stays, what is kept by it is the port's own program.
+            let _ = port.interface.keep_no_more();
+            let Err(error) = port.interface.run_own() else {
+                continue;
+            };
+            // Its frames are not to be forwarded by what nobody counts.
+            let index = port.interface.index();
+            if let Some(at) = self.image.heap.interface(index) {
+                let (none, sockets) = (None, 0);
+                let unknown = Interface {
+                    port: none,
+                    sockets,
+                };
+                self.maps.store_bytes(at, &unknown.to_bytes());
+            }
+            let (id, name) = (port.id, port.interface.name());
+            self.undetached.get_or_insert(format!(
+                "port {id}: interface \"{name}\" is the host's now, since the port's own program does not run \
+                 there: {error}"
+            ));
         }
     }
 }
@@ -388,8 +511,11 @@ fn check(ports: &[KernelPort]) -> Result<(), Reason> {
     Ok(())
 }
 
-fn room(ports: &[KernelPort]) -> Room {
-    let mut room = Room::default();
+fn room(ports: &[KernelPort], left: &Left) -> Room {
+    let mut room = Room {
+        left: left.clone(),
+        ..Room::default()
+    };
     for port in ports {
         room.interfaces = room.interfaces.max(port.interface.index() + 1);
     }

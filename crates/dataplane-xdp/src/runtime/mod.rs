@@ -7,6 +7,7 @@ mod groups;
 mod index;
 mod loaded;
 mod maps;
+mod messages;
 mod offload;
 mod prefixes;
 mod ranges;

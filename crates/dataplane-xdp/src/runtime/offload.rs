@@ -3,12 +3,16 @@
 //! Each port has an XDP program of its own that gives all frames to its socket ([`packet_io::AfXdpPort`]). While
 //! a program is loaded, the compiled one runs in its place and gives the socket what it punts.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use dataplane::engine::{Change, Interpreted};
-use dataplane::offload::{Accounts, Written};
+use dataplane::offload::{Accounts, Unable, Written};
 use dataplane::{DropReason, Nanos, Offload, PortId};
 use packet_io::XdpInterface;
 
-use super::loaded::Loaded;
+use super::loaded::{Left, Loaded, Refused};
+use super::told::Unsaid;
 
 /// A port that is served.
 #[derive(Clone)]
@@ -23,17 +27,65 @@ pub struct KernelPort {
 pub struct KernelOffload {
     ports: Vec<KernelPort>,
     clock: Box<dyn Fn() -> Nanos + Send>,
-    loaded: Option<Loaded>,
+    loaded: Option<Box<Loaded>>,
+    /// Tables of the program with entries that the kernel cannot have.
+    left: Left,
+    /// The program that comes next is the one that was there.
+    is_anew: bool,
+    /// The programs are to run on when it is stopped.
+    leaves: Arc<AtomicBool>,
 }
 
 impl KernelOffload {
     /// Serves these ports. `clock` gives the switch's time, which is the machine's monotonic one and an
     /// offset that does not change.
     pub fn new(ports: Vec<KernelPort>, clock: Box<dyn Fn() -> Nanos + Send>) -> KernelOffload {
+        KernelOffload::leaving(ports, clock, Arc::default())
+    }
+
+    /// The same, but its programs run on when it is stopped while `leaves` says so.
+    pub fn leaving(
+        ports: Vec<KernelPort>,
+        clock: Box<dyn Fn() -> Nanos + Send>,
+        leaves: Arc<AtomicBool>,
+    ) -> KernelOffload {
         KernelOffload {
             ports,
             clock,
             loaded: None,
+            left: Left::new(),
+            is_anew: false,
+            leaves,
+        }
+    }
+
+    /// What is to be done about something that cannot be said in the kernel.
+    fn unable(&mut self, unsaid: Unsaid) -> Unable {
+        match unsaid {
+            Unsaid::Table(table, reason) => drop(self.left.insert(table, reason)),
+            Unsaid::NoRoom(_) => {}
+            Unsaid::Failed(reason) => return Unable::Failed(reason),
+        }
+        self.is_anew = true;
+        Unable::Anew
+    }
+
+    /// Takes the program over, without the tables with entries that the kernel cannot have.
+    fn take(&mut self, written: &Written<'_>) -> Result<Loaded, Refused> {
+        // Programs read the machine's clock and add this.
+        let offset_ns = (self.clock)().wrapping_sub(bpf::kernel_clock_ns());
+        loop {
+            let refused = match Loaded::new(&self.ports, &self.left, offset_ns, written) {
+                Ok(loaded) => return Ok(loaded),
+                Err(refused) => refused,
+            };
+            match &refused.why {
+                // Nothing of it has forwarded.
+                Unsaid::Table(table, reason) if !self.left.contains_key(table) => {
+                    self.left.insert(*table, reason.clone());
+                }
+                _ => return Err(refused),
+            }
         }
     }
 }
@@ -41,12 +93,27 @@ impl KernelOffload {
 impl Offload for KernelOffload {
     fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, String> {
         self.loaded = None;
-        // Programs read the machine's clock and add this.
-        let offset_ns = (self.clock)().wrapping_sub(bpf::kernel_clock_ns());
-        let loaded = Loaded::new(&self.ports, offset_ns, written)?;
-        let left = loaded.left();
-        self.loaded = Some(loaded);
-        Ok(left)
+        if !std::mem::take(&mut self.is_anew) {
+            self.left.clear();
+        }
+        match self.take(written) {
+            Ok(loaded) => {
+                let left = loaded.left();
+                self.loaded = Some(Box::new(loaded));
+                Ok(left)
+            }
+            Err(Refused { half, why }) => {
+                // What an earlier process has left there is over, too.
+                for port in &self.ports {
+                    let _ = port.interface.run_own();
+                }
+                // What it has forwarded is told when it is stopped.
+                self.loaded = half;
+                let (Unsaid::Table(_, reason) | Unsaid::NoRoom(reason) | Unsaid::Failed(reason)) =
+                    why;
+                Err(reason)
+            }
+        }
     }
 
     fn changed(&mut self, written: &Written<'_>, change: &Change<'_>) {
@@ -55,14 +122,21 @@ impl Offload for KernelOffload {
         }
     }
 
-    fn commit(&mut self, _written: &Written<'_>) -> Result<(), String> {
-        self.loaded.as_mut().map_or(Ok(()), Loaded::commit)
+    fn commit(&mut self, _written: &Written<'_>) -> Result<(), Unable> {
+        let committed = self.loaded.as_mut().map_or(Ok(()), |it| it.commit());
+        committed.map_err(|unsaid| self.unable(unsaid))
     }
 
-    fn collect(&mut self, accounts: &mut Accounts<'_>) -> Result<(), String> {
+    fn collect(&mut self, accounts: &mut Accounts<'_>) -> Result<(), Unable> {
         let now = (self.clock)();
         let loaded = self.loaded.as_mut();
-        loaded.map_or(Ok(()), |loaded| loaded.collect(now, accounts))
+        let collected = loaded.map_or(Ok(()), |loaded| loaded.collect(now, accounts));
+        collected.map_err(|unsaid| self.unable(unsaid))
+    }
+
+    fn check(&mut self) -> Result<(), Unable> {
+        let checked = self.loaded.as_mut().map_or(Ok(()), |it| it.check());
+        checked.map_err(|unsaid| self.unable(unsaid))
     }
 
     fn begin_drain(&mut self, epoch: u64) {
@@ -75,9 +149,15 @@ impl Offload for KernelOffload {
         self.loaded.as_ref().is_none_or(|it| it.is_drained(epoch))
     }
 
-    fn stop(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) {
-        if let Some(loaded) = self.loaded.take() {
-            loaded.stop((self.clock)(), reason, accounts);
+    fn stop(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) -> Result<(), String> {
+        match self.loaded.take() {
+            Some(mut loaded) => {
+                if self.leaves.load(Ordering::Relaxed) {
+                    loaded.leave();
+                }
+                loaded.stop((self.clock)(), reason, accounts)
+            }
+            None => Ok(()),
         }
     }
 }

@@ -16,6 +16,11 @@ impl Ranges {
         }
     }
 
+    /// Whether no number is free.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.is_empty()
+    }
+
     /// The first of so many numbers one after the other, the lowest; none if there are not as many.
     pub(crate) fn take(&mut self, n: u32) -> Option<u32> {
         let (first, n_free) = self.free.iter().find(|(_, n_free)| **n_free >= n)?;

@@ -35,7 +35,6 @@ struct BodyState {
 /// A table's bodies and keys.
 #[derive(Debug)]
 pub(crate) struct Table {
-    pub(crate) name: String,
     layout: TableLayout,
     bodies: Vec<BodyState>,
     keys: Keys,
@@ -50,9 +49,8 @@ const FRESH: BodyState = BodyState {
 };
 
 impl Table {
-    pub(crate) fn new(name: String, layout: TableLayout, maps: &Maps) -> Table {
+    pub(crate) fn new(layout: TableLayout, maps: &Maps) -> Table {
         let table = Table {
-            name,
             bodies: vec![FRESH; layout.body.n as usize],
             layout,
             keys: Keys::default(),
@@ -78,7 +76,7 @@ impl Table {
     pub(crate) fn write(
         &mut self,
         maps: &Maps,
-        graces: &mut Graces,
+        graces: &Graces,
         version: u64,
         op: &TableOp,
     ) -> io::Result<()> {
@@ -93,6 +91,13 @@ impl Table {
                 if let Some(at) = self.layout.body.link {
                     maps.store_u64(self.layout.body.at(*body) + at, link);
                 }
+                // Where the key leads to an entry that was removed: when that was shown.
+                let before = self
+                    .keys
+                    .body(key)
+                    .and_then(|it| self.bodies.get(it as usize));
+                let free_from = before.map_or(Moment::NEVER, |body| body.shown);
+                graces.wait_past(free_from)?;
                 self.keys.put(&self.layout, maps, graces, key, *body)
             }
             TableOp::Remove { body, .. } => {
@@ -106,7 +111,7 @@ impl Table {
     fn show(
         &mut self,
         maps: &Maps,
-        graces: &mut Graces,
+        graces: &Graces,
         version: u64,
         body: u32,
         slot: &[u8],
@@ -151,11 +156,11 @@ impl Table {
     pub(crate) fn take_out(
         &mut self,
         maps: &Maps,
-        now: Moment,
+        graces: &Graces,
         key: &EncodedKey,
         body: u32,
     ) -> io::Result<()> {
-        self.keys.take_out(&self.layout, maps, now, key, body)
+        self.keys.take_out(&self.layout, maps, graces, key, body)
     }
 
     /// A body to which no packet comes any more can be another entry's.

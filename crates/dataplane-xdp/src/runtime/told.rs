@@ -2,20 +2,21 @@
 //! does what takes time.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
 
 use dataplane::engine::ir::Matcher;
 use dataplane::engine::{Change, EntryAction, EntryIndex, State, TableChange};
 use dataplane::offload::Written;
 use dataplane::{PortId, TableId};
 
+use super::messages::{Failure, Freed, Message, Op, TableRef};
 use super::table::TableOp;
-use super::writer::{Freed, Op, TableRef};
 use crate::image::{ACTION_NONE, ACTION_PUNT, EncodedKey, Image, Index, TableLayout};
 
-/// How long a control call waits for a body that packets may still come to.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a control call waits for a body that packets may still come to: two grace periods, and what else the
+/// writer has to do.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Body 0 is the default action.
 const DEFAULT_BODY: u32 = 0;
@@ -36,6 +37,30 @@ struct Bodies {
     n_entries: u32,
     /// Of two that match the older may win.
     has_age: bool,
+    /// Bodies of removed entries that were committed and have not come back.
+    n_awaited: usize,
+    /// Ternary: how many entries each mask has.
+    masks: HashMap<Vec<u8>, usize>,
+}
+
+impl From<Failure> for Unsaid {
+    fn from(failure: Failure) -> Unsaid {
+        match failure.table {
+            Some(table) => Unsaid::Table(table, failure.reason),
+            None => Unsaid::Failed(failure.reason),
+        }
+    }
+}
+
+/// Why something cannot be said in the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unsaid {
+    /// Packets that come to this table of the program are to be the engine's.
+    Table(usize, String),
+    /// There is no room for what is there now beside what packets still see: a program that is loaded anew has it.
+    NoRoom(String),
+    /// Something else.
+    Failed(String),
 }
 
 impl Bodies {
@@ -47,6 +72,8 @@ impl Bodies {
             owners: HashMap::new(),
             removed: HashMap::new(),
             n_entries: 0,
+            n_awaited: 0,
+            masks: HashMap::new(),
             has_age: matches!(layout.index, Index::Ternary { .. }),
         }
     }
@@ -54,6 +81,33 @@ impl Bodies {
     fn own(&mut self, entry: usize, body: u32) {
         self.of.insert(entry, body);
         self.owners.insert(body, entry);
+    }
+
+    /// An entry has this key.
+    ///
+    /// # Errors
+    /// There are too many masks.
+    fn count_mask(&mut self, key: &EncodedKey) -> Result<(), String> {
+        let (EncodedKey::Masked { mask, .. }, Index::Ternary { n_masks_max, .. }) =
+            (key, &self.layout.index)
+        else {
+            return Ok(());
+        };
+        *self.masks.entry(mask.clone()).or_default() += 1;
+        match self.masks.len() <= *n_masks_max as usize {
+            true => Ok(()),
+            false => Err(format!("its entries have more than {n_masks_max} masks")),
+        }
+    }
+
+    /// An entry of this key is gone.
+    fn discount_mask(&mut self, key: &EncodedKey) {
+        if let EncodedKey::Masked { mask, .. } = key
+            && let Some(n) = self.masks.get_mut(mask)
+        {
+            *n -= 1;
+            self.masks.retain(|_, n| *n > 0);
+        }
     }
 
     /// The greatest of those that match wins: of the higher priority, then of the older entry.
@@ -68,6 +122,7 @@ impl Bodies {
 pub(crate) struct Told {
     tables: HashMap<TableRef, Bodies>,
     freed: Receiver<Freed>,
+    to_writer: Sender<Message>,
     /// Ports that are forwarded to.
     ports: HashSet<PortId>,
     /// Tables that copies come to.
@@ -81,7 +136,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    pub(crate) fn new(image: &Image, freed: Receiver<Freed>) -> Told {
+    pub(crate) fn new(image: &Image, freed: Receiver<Freed>, to_writer: Sender<Message>) -> Told {
         let mut tables = HashMap::new();
         for (position, layout) in image.tables.iter().enumerate() {
             tables.insert(TableRef::Program(position), Bodies::new(layout));
@@ -94,6 +149,7 @@ impl Told {
         Told {
             tables,
             freed,
+            to_writer,
             ports: HashSet::new(),
             copied: copied.collect(),
             punting: HashSet::new(),
@@ -107,6 +163,13 @@ impl Told {
         self.tables
             .values_mut()
             .for_each(|table| table.removed.clear());
+        for op in &self.ops {
+            if let Op::Table(table, TableOp::Remove { .. }) = op
+                && let Some(bodies) = self.tables.get_mut(table)
+            {
+                bodies.n_awaited += 1;
+            }
+        }
         std::mem::take(&mut self.ops)
     }
 
@@ -138,8 +201,8 @@ impl Told {
     /// All that is written.
     ///
     /// # Errors
-    /// What cannot be said in the kernel, with the table.
-    pub(crate) fn all(&mut self, written: &Written<'_>) -> Result<(), String> {
+    /// What cannot be said in the kernel.
+    pub(crate) fn all(&mut self, written: &Written<'_>) -> Result<(), Unsaid> {
         let state = written.state();
         for (table, _) in state.program().tables() {
             self.set_default(state, table);
@@ -162,7 +225,7 @@ impl Told {
         &mut self,
         written: &Written<'_>,
         change: &Change<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unsaid> {
         let did_punt = !self.punting.is_empty();
         self.follow(written, change)?;
         match did_punt == self.punting.is_empty() {
@@ -171,7 +234,7 @@ impl Told {
         }
     }
 
-    fn follow(&mut self, written: &Written<'_>, change: &Change<'_>) -> Result<(), String> {
+    fn follow(&mut self, written: &Written<'_>, change: &Change<'_>) -> Result<(), Unsaid> {
         let state = written.state();
         match change {
             Change::Table(table, TableChange::Inserted(entry)) => {
@@ -201,29 +264,25 @@ impl Told {
         self.ops.push(Op::Table(table, op));
     }
 
-    fn insert(&mut self, state: &State, table: TableId, entry: EntryIndex) -> Result<(), String> {
+    fn insert(&mut self, state: &State, table: TableId, entry: EntryIndex) -> Result<(), Unsaid> {
         let at = TableRef::Program(table.index());
         let Some(view) = state.entry(table, entry) else {
             return Ok(());
         };
-        let Some(key) = self
-            .key(at, view.key)
-            .map_err(|error| of_table(state, table, &error))?
-        else {
+        let Some(key) = self.key(at, view.key)? else {
             return Ok(());
         };
-        let is_new = self.put(at, entry.index(), key, view.priority);
-        is_new.map_err(|error| of_table(state, table, &error))?;
+        self.put(at, entry.index(), key, view.priority)?;
         self.show(state, table, entry);
         Ok(())
     }
 
     /// An entry's key; none where the table is left to the engine.
-    fn key(&self, at: TableRef, key: &[Matcher]) -> Result<Option<EncodedKey>, String> {
+    fn key(&self, at: TableRef, key: &[Matcher]) -> Result<Option<EncodedKey>, Unsaid> {
         match self.tables.get(&at) {
             Some(Bodies { layout, .. }) if !matches!(layout.index, Index::Left) => {
                 let key = layout.encode_key(key);
-                key.map(Some).map_err(|error| error.to_string())
+                key.map(Some).map_err(|error| left(at, error.to_string()))
             }
             _ => Ok(None),
         }
@@ -236,10 +295,12 @@ impl Told {
         entry: usize,
         key: EncodedKey,
         priority: i32,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unsaid> {
         let Some(bodies) = self.tables.get_mut(&at) else {
             return Ok(());
         };
+        let counted = bodies.count_mask(&key);
+        counted.map_err(|reason| left(at, reason))?;
         let rank = bodies.rank(priority);
         // Not where the age counts, which is another one's.
         if !bodies.has_age
@@ -253,7 +314,13 @@ impl Told {
             });
             return Ok(());
         }
-        let body = self.free_body(at)?;
+        let body = self.free_body(at).ok_or_else(|| {
+            let what = match at {
+                TableRef::Program(table) => format!("entries of table {table}"),
+                TableRef::Groups => "multicast groups".to_owned(),
+            };
+            Unsaid::NoRoom(format!("no room for more {what}"))
+        })?;
         if let Some(bodies) = self.tables.get_mut(&at) {
             bodies.own(entry, body);
         }
@@ -262,26 +329,34 @@ impl Told {
         Ok(())
     }
 
-    fn free_body(&mut self, at: TableRef) -> Result<u32, String> {
+    /// A body that no packet comes to. It waits for one that was removed before, if there is such.
+    fn free_body(&mut self, at: TableRef) -> Option<u32> {
+        let until = Instant::now() + PATIENCE;
+        let mut is_asked = false;
         loop {
             while let Ok(freed) = self.freed.try_recv() {
                 self.give_back(freed);
             }
-            let free = self.tables.get_mut(&at).and_then(|it| it.free.pop_first());
-            if let Some(body) = free {
-                return Ok(body);
+            let bodies = self.tables.get_mut(&at)?;
+            if let Some(body) = bodies.free.pop_first() {
+                return Some(body);
             }
-            // What was removed is still seen by packets, or there are too many entries.
-            match self.freed.recv_timeout(PATIENCE) {
-                Ok(freed) => self.give_back(freed),
-                Err(_) => return Err("it has no room for another entry".to_owned()),
+            if bodies.n_awaited == 0 {
+                return None;
             }
+            if !std::mem::replace(&mut is_asked, true) {
+                self.to_writer.send(Message::Hurry).ok()?;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            let freed = self.freed.recv_timeout(left).ok()?;
+            self.give_back(freed);
         }
     }
 
     fn give_back(&mut self, freed: Freed) {
         if let Some(bodies) = self.tables.get_mut(&freed.table) {
             bodies.free.insert(freed.body);
+            bodies.n_awaited = bodies.n_awaited.saturating_sub(1);
         }
     }
 
@@ -321,7 +396,7 @@ impl Told {
         self.push(at, TableOp::Show { body, slot });
     }
 
-    fn remove(&mut self, table: TableId, entry: EntryIndex, key: &[Matcher]) -> Result<(), String> {
+    fn remove(&mut self, table: TableId, entry: EntryIndex, key: &[Matcher]) -> Result<(), Unsaid> {
         let at = TableRef::Program(table.index());
         if let Some(key) = self.key(at, key)? {
             self.take_away(at, entry.index(), key);
@@ -335,6 +410,7 @@ impl Told {
         };
         if let Some(body) = bodies.of.remove(&entry) {
             bodies.owners.remove(&body);
+            bodies.discount_mask(&key);
             if let TableRef::Program(table) = at {
                 self.punting.remove(&(table, body));
             }
@@ -362,13 +438,13 @@ impl Told {
     ///
     /// # Errors
     /// What cannot be said in the kernel.
-    pub(crate) fn resolve_groups(&mut self, written: &Written<'_>) -> Result<(), String> {
+    pub(crate) fn resolve_groups(&mut self, written: &Written<'_>) -> Result<(), Unsaid> {
         let mut groups = written.multicast_groups();
         groups.try_for_each(|group| self.set_group(written, group))
     }
 
     /// A group's replicas, or that it is gone.
-    fn set_group(&mut self, written: &Written<'_>, group: u32) -> Result<(), String> {
+    fn set_group(&mut self, written: &Written<'_>, group: u32) -> Result<(), Unsaid> {
         let at = TableRef::Groups;
         let Some(bodies) = self.tables.get(&at) else {
             return Ok(());
@@ -400,7 +476,7 @@ impl Told {
             return Ok(());
         };
         // Only its last version is made where it changes more than once in a commit.
-        self.ops.retain(|op| !is_of_group(op, body));
+        self.ops.retain(|op| !op.is_of_group(body));
         if replicas.is_empty() {
             let slot = layout.encode_slot(0, &[0_u32.into(), 0_u32.into()]);
             self.push(at, TableOp::Show { body, slot });
@@ -415,11 +491,11 @@ impl Told {
     }
 }
 
-fn is_of_group(op: &Op, group: u32) -> bool {
-    match op {
-        Op::Group { body, .. } => *body == group,
-        Op::Table(TableRef::Groups, TableOp::Show { body, .. }) => *body == group,
-        Op::Table(..) => false,
+/// A key that a table cannot have in the kernel.
+fn left(at: TableRef, reason: String) -> Unsaid {
+    match at {
+        TableRef::Program(table) => Unsaid::Table(table, reason),
+        TableRef::Groups => Unsaid::Failed(reason),
     }
 }
 
@@ -448,10 +524,4 @@ fn slot(
         (Some(number), Some(call)) => layout.encode_slot(number, &call.args),
         _ => layout.encode_slot(ACTION_PUNT, &[]),
     }
-}
-
-fn of_table(state: &State, table: TableId, error: &str) -> String {
-    let info = state.program().table_info(table);
-    let name = info.map_or("?", |info| info.name.as_str());
-    format!("table \"{name}\": {error}")
 }

@@ -1,98 +1,55 @@
 //! The thread that writes what control calls have changed into the kernel's maps.
 //!
-//! It has a thread of its own since it waits: what packets may still see is not written over before a grace
-//! period, 7 to 30 ms, and an outer map's entry takes one too. Commits are carried out in their order. While
-//! none comes, what has been removed is taken out of the maps.
+//! It has a thread of its own since it may have to wait: what packets may still see is not written over before a grace
+//! period. Commits are carried out in their order, those that wait as one. What packets no longer see is taken out
+//! meanwhile ([`Writer::tidy`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dataplane::Replica;
 
 use super::grace::{Graces, Moment};
 use super::groups::FanOuts;
 use super::maps::Maps;
+use super::messages::{Failure, Freed, Message, Op, Progress, TableRef, gather};
 use super::table::{Table, TableOp};
 use crate::image::{EncodedKey, TableLayout};
 
-/// How long no commit has come when what was removed is taken out: a commit that comes meanwhile waits for it.
+/// How long no commit has come when keys of removed entries are taken out. In the grace period after that no other
+/// key can be put in, which a commit that comes then waits for.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// Removed entries that are not waited with.
-const GRAVES_MAX: usize = 16;
+/// Keys of removed entries that are not waited with.
+const KEYS_MAX: usize = 64;
 
-/// Which table: a program's, or the one that leads from groups to fan-outs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum TableRef {
-    Program(usize),
-    Groups,
-}
-
-/// A part of a commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Op {
-    Table(TableRef, TableOp),
-    /// The replicas of a group, of which there is one at least, whose entry has this body.
-    Group {
-        body: u32,
-        replicas: Vec<Replica>,
-    },
-}
-
-/// What the thread is told.
+/// A removed entry's key, which packets may still see for a while.
 #[derive(Debug)]
-pub(crate) enum Message {
-    /// These parts become visible as one.
-    Commit(Vec<Op>),
-    /// Says when no packet is left that came before, or sees what was before.
-    Drain(u64),
+struct Key {
+    table: TableRef,
+    key: EncodedKey,
+    body: u32,
 }
 
-/// A body that can be another entry's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Freed {
-    pub(crate) table: TableRef,
-    pub(crate) body: u32,
-}
-
-/// What the thread says.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    /// Epochs below it are drained.
-    pub(crate) drained: AtomicU64,
-    failure: Mutex<Option<String>>,
-}
-
-impl Progress {
-    /// Why it has ended, if it has.
-    pub(crate) fn failure(&self) -> Option<String> {
-        self.failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    fn fail(&self, reason: String) {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
-    }
-}
-
-/// What packets may still see for a while.
+/// What else packets may still see for a while.
 #[derive(Debug)]
 enum Grave {
-    /// A removed entry's key.
-    Key {
-        table: TableRef,
-        key: EncodedKey,
-        body: u32,
-    },
     /// The body of a key that was taken out.
     Body(Freed),
     FanOut(u32),
+}
+
+/// What packets may still see, in the order of the moments since when nothing new sees it.
+#[derive(Debug, Default)]
+struct Graves {
+    keys: VecDeque<(Moment, Key)>,
+    others: VecDeque<(Moment, Grave)>,
+    /// Somebody waits for a body.
+    is_hurried: bool,
 }
 
 /// What writes the maps.
@@ -104,10 +61,17 @@ pub(crate) struct Writer {
     groups: Option<(TableLayout, FanOuts)>,
     /// By body of a group: the fan-out that its entry names.
     fan_outs: HashMap<u32, u32>,
-    graces: Graces,
-    /// In the order of the moments since when nothing new sees them.
-    graves: VecDeque<(Moment, Grave)>,
+    graces: Arc<Graces>,
+    graves: Graves,
+    /// Epochs that are drained when these moments are past.
+    drains: VecDeque<(Moment, u64)>,
+    n_commits: u64,
+    /// How many commits had been shown at these moments.
+    shown: VecDeque<(Moment, u64)>,
     freed: Sender<Freed>,
+    last_commit: Instant,
+    /// Groups have changed since spares were made last.
+    is_stock_due: bool,
 }
 
 impl Writer {
@@ -116,6 +80,7 @@ impl Writer {
         version_at: u32,
         tables: HashMap<TableRef, Table>,
         groups: Option<(TableLayout, FanOuts)>,
+        graces: Arc<Graces>,
         freed: Sender<Freed>,
     ) -> Writer {
         Writer {
@@ -125,73 +90,87 @@ impl Writer {
             tables,
             groups,
             fan_outs: HashMap::new(),
-            graces: Graces::new(),
-            graves: VecDeque::new(),
+            graces,
+            graves: Graves::default(),
+            drains: VecDeque::new(),
+            n_commits: 0,
+            shown: VecDeque::new(),
             freed,
+            last_commit: Instant::now(),
+            is_stock_due: false,
         }
     }
 
     /// Shows the parts of a commit as one.
     ///
     /// # Errors
-    /// The kernel's error, or what there is no room for.
-    pub(crate) fn commit(&mut self, ops: &[Op]) -> io::Result<()> {
+    /// The kernel's error, or what there is no room for; it was stopped.
+    pub(crate) fn commit(&mut self, ops: &[Op]) -> Result<(), Failure> {
         let version = self.version + 1;
-        let mut buried = Vec::new();
+        let (mut keys, mut others) = (Vec::new(), Vec::new());
         for op in ops {
             match op {
                 Op::Table(at, op) => {
                     self.write(*at, version, op)?;
-                    buried.extend(self.bury(*at, op));
+                    if let TableOp::Remove { key, body } = op {
+                        let (table, key, body) = (*at, key.clone(), *body);
+                        keys.push(Key { table, key, body });
+                    }
+                    others.extend(self.fan_out_before(*at, op));
                 }
                 Op::Group { body, replicas } => {
-                    buried.extend(self.write_group(version, *body, replicas)?);
+                    others.extend(self.write_group(version, *body, replicas)?);
                 }
             }
         }
-        if let Some((_, fan_outs)) = &mut self.groups
-            && fan_outs.is_to_be_published()
-        {
-            fan_outs.publish(&self.maps)?;
+        if let Some((_, fan_outs)) = &mut self.groups {
+            fan_outs.publish(&self.maps, &self.graces)?;
         }
         self.version = version;
         self.maps.store_u64(self.version_at, version);
         let now = self.graces.now();
         self.tables.values_mut().for_each(|table| table.shown(now));
-        let buried = buried.into_iter().map(|grave| (now, grave));
-        self.graves.extend(buried);
+        self.graves
+            .keys
+            .extend(keys.into_iter().map(|key| (now, key)));
+        let others = others.into_iter().map(|grave| (now, grave));
+        self.graves.others.extend(others);
+        self.last_commit = Instant::now();
         Ok(())
     }
 
-    fn write(&mut self, at: TableRef, version: u64, op: &TableOp) -> io::Result<()> {
-        let Some(table) = self.tables.get_mut(&at) else {
-            return Ok(());
-        };
-        let written = table.write(&self.maps, &mut self.graces, version, op);
-        written.map_err(|error| {
-            io::Error::new(error.kind(), format!("table \"{}\": {error}", table.name))
+    fn write(&mut self, at: TableRef, version: u64, op: &TableOp) -> Result<(), Failure> {
+        let mut written = self.try_write(at, version, op);
+        if written.is_err() && !self.graves.keys.is_empty() {
+            self.make_room()?;
+            written = self.try_write(at, version, op);
+        }
+        written.map_err(|error| match at {
+            TableRef::Program(table) => Failure {
+                table: Some(table),
+                reason: error.to_string(),
+            },
+            TableRef::Groups => io::Error::other(format!("multicast groups: {error}")).into(),
         })
     }
 
-    /// What is no longer seen by packets that come after an entry was removed.
-    fn bury(&mut self, table: TableRef, op: &TableOp) -> Vec<Grave> {
-        let mut buried = Vec::new();
-        let body = match op {
-            TableOp::Remove { key, body } => {
-                buried.push(Grave::Key {
-                    table,
-                    key: key.clone(),
-                    body: *body,
-                });
-                *body
-            }
-            TableOp::Show { body, .. } => *body,
-            TableOp::Put { .. } => return buried,
-        };
-        if table == TableRef::Groups {
-            buried.extend(self.fan_outs.remove(&body).map(Grave::FanOut));
+    fn try_write(&mut self, at: TableRef, version: u64, op: &TableOp) -> io::Result<()> {
+        match self.tables.get_mut(&at) {
+            Some(table) => table.write(&self.maps, &self.graces, version, op),
+            None => Ok(()),
         }
-        buried
+    }
+
+    /// The fan-out that a group has no more.
+    fn fan_out_before(&mut self, table: TableRef, op: &TableOp) -> Option<Grave> {
+        let body = match op {
+            TableOp::Remove { body, .. } | TableOp::Show { body, .. } => body,
+            TableOp::Put { .. } => return None,
+        };
+        match table {
+            TableRef::Groups => self.fan_outs.remove(body).map(Grave::FanOut),
+            TableRef::Program(_) => None,
+        }
     }
 
     fn write_group(
@@ -199,40 +178,95 @@ impl Writer {
         version: u64,
         body: u32,
         replicas: &[Replica],
-    ) -> io::Result<Option<Grave>> {
-        let Some((layout, fan_outs)) = &mut self.groups else {
+    ) -> Result<Option<Grave>, Failure> {
+        let Some(layout) = self.groups.as_ref().map(|(layout, _)| layout.clone()) else {
             return Ok(None);
         };
-        let number = fan_outs.make(&self.maps, replicas)?;
+        let mut number = self.make_fan_out(replicas)?;
+        if number.is_none() {
+            self.make_room()?;
+            number = self.make_fan_out(replicas)?;
+        }
+        let Some(number) = number else {
+            let error = io::Error::other("no room for more versions of multicast groups");
+            return Err(error.into());
+        };
         let args = [number, replicas.len() as u32].map(Into::into);
         let slot = layout.encode_slot(0, &args);
         self.write(TableRef::Groups, version, &TableOp::Show { body, slot })?;
+        self.is_stock_due = true;
         let before = self.fan_outs.insert(body, number);
         Ok(before.map(Grave::FanOut))
     }
 
-    /// Takes out what no packet sees any more. Whatever is there needs one grace period, or two.
-    fn clean(&mut self) -> io::Result<()> {
-        self.graces.wait_past(self.graces.now())?;
-        let graves = std::mem::take(&mut self.graves);
-        let now = self.graces.now();
-        for (moment, grave) in graves {
-            if !self.graces.is_past(moment) {
-                self.graves.push_back((moment, grave));
-                continue;
+    fn make_fan_out(&mut self, replicas: &[Replica]) -> io::Result<Option<u32>> {
+        match &mut self.groups {
+            Some((_, fan_outs)) => fan_outs.make(&self.maps, replicas),
+            None => Ok(None),
+        }
+    }
+
+    /// Takes out all that was removed before this commit.
+    fn make_room(&mut self) -> io::Result<()> {
+        // A key, then its body.
+        for _ in 0..2 {
+            self.graces.wait_past(self.graces.now())?;
+            self.graves.is_hurried = true;
+            self.tidy()?;
+        }
+        Ok(())
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.last_commit.elapsed() >= QUIET
+    }
+
+    /// Takes out what no packet sees any more, as far as it is time for it, and makes spares.
+    fn tidy(&mut self) -> io::Result<()> {
+        self.free()?;
+        let is_quiet = self.is_quiet();
+        let graves = &mut self.graves;
+        if is_quiet || graves.is_hurried || graves.keys.len() > KEYS_MAX {
+            if let Some((moment, _)) = graves.keys.back() {
+                self.graces.ask(*moment);
             }
+            self.take_out()?;
+        }
+        self.graves.is_hurried &= !self.graves.keys.is_empty();
+        if let Some((moment, _)) = self.graves.others.back() {
+            self.graces.ask(*moment);
+        }
+        if let Some((_, fan_outs)) = &mut self.groups
+            && is_quiet
+            && std::mem::take(&mut self.is_stock_due)
+        {
+            fan_outs.stock(&self.maps, &self.graces)?;
+        }
+        Ok(())
+    }
+
+    fn take_out(&mut self) -> io::Result<()> {
+        let graces = &self.graces;
+        let mut bodies = Vec::new();
+        let is_past = |(moment, _): &mut (Moment, Key)| graces.is_past(*moment);
+        while let Some((_, grave)) = self.graves.keys.pop_front_if(is_past) {
+            let Key { table, key, body } = grave;
+            if let Some(table) = self.tables.get_mut(&table) {
+                table.take_out(&self.maps, graces, &key, body)?;
+            }
+            bodies.push(Freed { table, body });
+        }
+        let now = graces.now();
+        let bodies = bodies.into_iter().map(|body| (now, Grave::Body(body)));
+        self.graves.others.extend(bodies);
+        Ok(())
+    }
+
+    fn free(&mut self) -> io::Result<()> {
+        let graces = &self.graces;
+        let is_past = |(moment, _): &mut (Moment, Grave)| graces.is_past(*moment);
+        while let Some((_, grave)) = self.graves.others.pop_front_if(is_past) {
             match grave {
-                Grave::Key {
-                    table: at,
-                    key,
-                    body,
-                } => {
-                    if let Some(table) = self.tables.get_mut(&at) {
-                        table.take_out(&self.maps, now, &key, body)?;
-                    }
-                    let freed = Freed { table: at, body };
-                    self.graves.push_back((now, Grave::Body(freed)));
-                }
                 Grave::Body(freed) => {
                     if let Some(table) = self.tables.get_mut(&freed.table) {
                         table.free(&self.maps, freed.body);
@@ -250,31 +284,65 @@ impl Writer {
         Ok(())
     }
 
-    /// Carries out what it is told, until nobody is left who could tell it something.
+    /// Carries out what it is told, until the grace periods are stopped.
     pub(crate) fn run(mut self, messages: &Receiver<Message>, progress: &Progress) {
-        if let Err(error) = self.serve(messages, progress) {
-            progress.fail(error.to_string());
+        if let Err(failure) = self.serve(messages, progress)
+            && !self.graces.is_stopped()
+        {
+            progress.fail(failure);
         }
     }
 
-    fn serve(&mut self, messages: &Receiver<Message>, progress: &Progress) -> io::Result<()> {
-        loop {
-            let message = if self.graves.is_empty() {
-                messages.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            } else if self.graves.len() > GRAVES_MAX {
-                messages.try_recv().map_err(|_| RecvTimeoutError::Timeout)
-            } else {
-                messages.recv_timeout(QUIET)
+    fn serve(&mut self, messages: &Receiver<Message>, progress: &Progress) -> Result<(), Failure> {
+        let mut next = None;
+        while !self.graces.is_stopped() {
+            self.graces.check()?;
+            let message = match next.take() {
+                Some(message) => Ok(message),
+                None => self.wait(messages),
             };
             match message {
-                Ok(Message::Commit(ops)) => self.commit(&ops)?,
-                Ok(Message::Drain(epoch)) => {
-                    self.graces.wait_past(self.graces.now())?;
-                    progress.drained.store(epoch + 1, Ordering::Release);
+                Ok(Message::Commit(ops)) => {
+                    let gathered = gather(ops, messages);
+                    next = gathered.next;
+                    self.commit(&gathered.ops)?;
+                    self.n_commits += gathered.n_commits;
+                    let now = self.graces.now();
+                    self.graces.ask(now);
+                    self.shown.push_back((now, self.n_commits));
                 }
-                Err(RecvTimeoutError::Timeout) => self.clean()?,
+                Ok(Message::Drain(epoch)) => {
+                    let now = self.graces.now();
+                    self.graces.ask(now);
+                    self.drains.push_back((now, epoch));
+                }
+                Ok(Message::Hurry) => self.graves.is_hurried = true,
+                Ok(Message::Look) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
+            self.tidy()?;
+            self.tell(progress);
+        }
+        Ok(())
+    }
+
+    /// Waits for a message, or until it is quiet where something waits for that.
+    fn wait(&self, messages: &Receiver<Message>) -> Result<Message, RecvTimeoutError> {
+        let waits = !self.is_quiet() && (self.is_stock_due || !self.graves.keys.is_empty());
+        match waits {
+            true => messages.recv_timeout(QUIET.saturating_sub(self.last_commit.elapsed())),
+            false => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        }
+    }
+
+    fn tell(&mut self, progress: &Progress) {
+        let graces = &self.graces;
+        let is_past = |(moment, _): &mut (Moment, u64)| graces.is_past(*moment);
+        while let Some((_, n_commits)) = self.shown.pop_front_if(is_past) {
+            progress.n_seen.store(n_commits, Ordering::Release);
+        }
+        while let Some((_, epoch)) = self.drains.pop_front_if(is_past) {
+            progress.drained.store(epoch + 1, Ordering::Release);
         }
     }
 }

@@ -17,7 +17,7 @@ use dataplane_xdp::asm::Code;
 use dataplane_xdp::compile::compile;
 use dataplane_xdp::image::{
     ACTION_MISS, ACTION_NONE, ACTION_PUNT, EncodedKey, Image, Index, Interface, MapRole, NEVER,
-    Noted, Room, TableLayout,
+    Noted, Origin, Room, TableLayout,
 };
 
 /// The loopback interface: that by which `BPF_PROG_TEST_RUN` lets frames come.
@@ -130,16 +130,21 @@ fn load(code: &Code, maps: &[Option<Map>], heap: &Memory) -> Result<bpf::Program
     bpf::Program::load(&config).map_err(|error| error.to_string())
 }
 
+fn little_room() -> Room {
+    Room {
+        interfaces: 16,
+        groups: 64,
+        replicas: 1024,
+        masks: 32,
+        ..Room::default()
+    }
+}
+
 impl Kernel {
     /// Compiles and loads; the error is the compiler's or the verifier's.
     pub fn new(program: &Program) -> Result<Self, String> {
-        let room = Room {
-            interfaces: 16,
-            groups: 64,
-            replicas: 1024,
-            masks: 32,
-        };
-        let image = compile(program, &room).map_err(|error| format!("refused: {error}"))?;
+        let image =
+            compile(program, &little_room()).map_err(|error| format!("refused: {error}"))?;
         let inner = Map::create(&MapConfig {
             name: "inner",
             kind: MapKind::DeviceMap,
@@ -452,7 +457,7 @@ impl Kernel {
             Verdict::Pass => End::Pass,
             Verdict::Drop => End::Drop(DropReason::ALL[word(places.reason) as usize]),
             _ if word(places.end) == 2 => End::FanOut(frame),
-            _ => End::Send(out_port, frame),
+            _ => End::Send(out_port, frame[Origin::BYTES as usize..].to_vec()),
         };
         if matches!(end, End::Punt | End::Pass) {
             counted.clear();

@@ -4,7 +4,7 @@
 use crate::{
     DropReason, Offload, OffloadStatus,
     engine::Change,
-    offload::{Accounts, Written},
+    offload::{Accounts, Unable, Written},
     switch::Switch,
     v1model::V1Model,
 };
@@ -39,29 +39,42 @@ impl Attached {
         matches!(self.status, OffloadStatus::Forwarding(_))
     }
 
-    fn load(&mut self, model: &V1Model) {
+    fn load(&mut self, model: &mut V1Model) {
         self.has_changes = false;
-        self.status = match self.offload.load(&written(model)) {
-            Ok(left) => OffloadStatus::Forwarding(left),
-            Err(reason) => OffloadStatus::Refused(reason),
-        };
+        match self.offload.load(&written(model)) {
+            Ok(left) => self.status = OffloadStatus::Forwarding(left),
+            Err(reason) => {
+                let refused = OffloadStatus::Refused(reason);
+                self.end(model, DropReason::OffloadStopped, refused);
+            }
+        }
     }
 
     /// Ends its forwarding; nothing is inside of it afterwards.
     fn stop(&mut self, model: &mut V1Model, reason: DropReason, status: OffloadStatus) {
         if self.is_forwarding() {
-            let mut accounts = accounts(model, &mut self.n_inside);
-            self.offload.stop(reason, &mut accounts);
-            self.n_inside = 0;
-            self.status = status;
+            self.end(model, reason, status);
         }
     }
 
-    fn end_failed(&mut self, model: &mut V1Model, result: Result<(), String>) {
-        if let Err(reason) = result {
-            let failed = OffloadStatus::Failed(reason);
-            self.stop(model, DropReason::OffloadStopped, failed);
-        }
+    fn end(&mut self, model: &mut V1Model, reason: DropReason, status: OffloadStatus) {
+        let mut accounts = accounts(model, &mut self.n_inside);
+        let stopped = self.offload.stop(reason, &mut accounts);
+        self.n_inside = 0;
+        self.status = match stopped {
+            Ok(()) => status,
+            Err(reason) => OffloadStatus::Failed(reason),
+        };
+    }
+
+    /// Stops it where it cannot go on; what is to be loaded anew waits for that.
+    fn end_unable(&mut self, model: &mut V1Model, result: Result<(), Unable>) {
+        let status = match result {
+            Ok(()) => return,
+            Err(Unable::Failed(reason)) => OffloadStatus::Failed(reason),
+            Err(Unable::Anew) => OffloadStatus::Waiting,
+        };
+        self.stop(model, DropReason::OffloadStopped, status);
     }
 
     fn changed(&mut self, model: &V1Model, change: &Change<'_>) {
@@ -74,7 +87,7 @@ impl Attached {
     fn commit(&mut self, model: &mut V1Model) {
         if std::mem::take(&mut self.has_changes) && self.is_forwarding() {
             let result = self.offload.commit(&written(model));
-            self.end_failed(model, result);
+            self.end_unable(model, result);
         }
     }
 
@@ -83,7 +96,14 @@ impl Attached {
             let result = self
                 .offload
                 .collect(&mut accounts(model, &mut self.n_inside));
-            self.end_failed(model, result);
+            self.end_unable(model, result);
+        }
+    }
+
+    fn check(&mut self, model: &mut V1Model) {
+        if self.is_forwarding() {
+            let result = self.offload.check();
+            self.end_unable(model, result);
         }
     }
 
@@ -122,6 +142,15 @@ impl Switch {
     pub fn collect(&mut self) {
         if let Some(attached) = &mut self.offload {
             attached.collect(&mut self.model);
+            self.load_offload();
+        }
+    }
+
+    /// Takes the offload out where it cannot go on. To be called about once a second by whoever serves packets.
+    pub fn check_offload(&mut self) {
+        if let Some(attached) = &mut self.offload {
+            attached.check(&mut self.model);
+            self.load_offload();
         }
     }
 
@@ -138,6 +167,7 @@ impl Switch {
         self.load_offload();
         if let Some(attached) = &mut self.offload {
             attached.commit(&mut self.model);
+            self.load_offload();
         }
     }
 
@@ -151,7 +181,7 @@ impl Switch {
             && self.model.state.ports_disabled.is_empty()
             && attached.status == OffloadStatus::Waiting
         {
-            attached.load(&self.model);
+            attached.load(&mut self.model);
         }
     }
 
@@ -176,6 +206,7 @@ impl Switch {
             attached.changed(&self.model, change);
             if !self.is_in_batch {
                 attached.commit(&mut self.model);
+                self.load_offload();
             }
         }
     }

@@ -365,6 +365,35 @@ fn an_offload_that_fails_is_taken_out_and_the_call_holds() {
 }
 
 #[test]
+fn an_offload_that_is_full_is_loaded_anew_with_all_that_is_written() {
+    let mut pair = Pair::new(Takes::All, &program(false));
+    pair.both(|switch| insert(switch, 1, "forward", 2)).unwrap();
+    assert!(pair.receive(0, 0, &[1, 0, 0, 1]));
+    pair.run(0);
+    pair.core.lock().unwrap().log.clear();
+    pair.core.lock().unwrap().is_full = true;
+    pair.both(|switch| {
+        switch.begin_batch();
+        insert(switch, 2, "forward", 3).unwrap();
+        insert(switch, 4, "forward", 5).unwrap();
+        // Whoever reads numbers within the batch does not show half of it.
+        switch.collect();
+        switch.end_batch();
+    });
+    let log = pair.core.lock().unwrap().log.clone();
+    assert_eq!(
+        log,
+        ["insert entry", "insert entry", "commit", "stop", "load"]
+    );
+    assert!(pair.forwards());
+    for kind in [1, 2, 4] {
+        assert!(pair.receive(10, 0, &[kind, 0, 0, 0]));
+    }
+    assert_eq!(pair.run(10).len(), 3);
+    pair.assert_equal();
+}
+
+#[test]
 fn an_offload_that_cannot_be_asked_is_taken_out_before_the_numbers_are_read() {
     let mut pair = Pair::new(Takes::All, &program(false));
     pair.both(|switch| insert(switch, 1, "forward", 2)).unwrap();

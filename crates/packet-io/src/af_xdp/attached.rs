@@ -1,8 +1,10 @@
 //! An interface with the XDP program that runs there: the port's own, or that of somebody who forwards in
 //! the kernel and gives the port the frames that it leaves.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bpf::{
@@ -31,6 +33,8 @@ pub(super) struct Attached {
     n_queues: u32,
     is_virtual: bool,
     destinations: Vec<Destination>,
+    /// Where the link has a name while it is kept.
+    kept: Option<PathBuf>,
     /// Held for the membership that makes the interface promiscuous.
     _promiscuous: OwnedFd,
     _lock: InterfaceLock,
@@ -76,6 +80,7 @@ impl Attached {
             (AttachMode::Generic, false),
         ]
         .into_iter();
+        let kept = config.kept.as_ref().map(|folder| folder.join(name));
         let (link, own, mode, has_fragments) = loop {
             let Some((mode, has_fragments)) = attempts.next() else {
                 return Err(fail("attach the XDP program")(
@@ -89,6 +94,10 @@ impl Attached {
             match link {
                 Ok(link) => break (link, own, mode, has_fragments),
                 Err(error) if is_occupied(&error) => {
+                    // What an earlier switch has left there forwards on until this one's program runs.
+                    if let Some(link) = kept.as_deref().and_then(|path| Link::pinned(path).ok()) {
+                        break (link, own, mode, has_fragments);
+                    }
                     let interface = name.to_owned();
                     return Err(PortError::XdpInUse { interface });
                 }
@@ -113,6 +122,7 @@ impl Attached {
             n_queues,
             is_virtual: interface.is_virtual(),
             destinations: config.destinations.clone(),
+            kept,
             _promiscuous: promiscuous,
             _lock: lock,
         })
@@ -198,13 +208,45 @@ impl XdpInterface {
         self.attached()?.link.replace(program)
     }
 
-    /// Has the port's own program run again: all of its frames come to the port.
+    /// Has the port's own program run again: all of its frames come to the port. A port that is closed, or whose
+    /// interface is gone, has none.
     ///
     /// # Errors
-    /// As [`XdpInterface::run`].
+    /// The kernel's error; what was there runs on.
     pub fn run_own(&self) -> io::Result<()> {
+        let Some(attached) = self.attached.upgrade() else {
+            return Ok(());
+        };
+        let replaced = attached.link.replace(&attached.own);
+        replaced.or_else(|error| match error.raw_os_error() {
+            Some(libc::ENOLINK | libc::ENODEV) => Ok(()),
+            _ => Err(error),
+        })
+    }
+
+    /// Has the program run on when this process ends, however it does, if there is a folder for that
+    /// ([`AfXdpConfig::kept`]).
+    ///
+    /// # Errors
+    /// The port is closed; the kernel's error.
+    pub fn keep(&self) -> io::Result<()> {
         let attached = self.attached()?;
-        attached.link.replace(&attached.own)
+        let Some(path) = &attached.kept else {
+            return Ok(());
+        };
+        // One that is there is this link's, or that of an interface that is gone.
+        remove(path)?;
+        attached.link.pin(path)
+    }
+
+    /// The program ends with this process again.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn keep_no_more(&self) -> io::Result<()> {
+        let attached = self.attached.upgrade();
+        let kept = attached.as_ref().and_then(|it| it.kept.as_deref());
+        kept.map_or(Ok(()), remove)
     }
 
     /// Whether frames that other interfaces' programs send by this one arrive: by the kernel's word
@@ -220,6 +262,28 @@ impl XdpInterface {
             let message = format!("port \"{}\" is closed", self.name);
             io::Error::new(io::ErrorKind::NotFound, message)
         })
+    }
+}
+
+/// Makes a folder for [`AfXdpConfig::kept`].
+///
+/// # Errors
+/// It cannot be made, or it is in no BPF file system.
+pub fn make_kept_folder(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    match bpf::is_bpf_folder(folder)? {
+        true => Ok(()),
+        false => Err(io::Error::other(format!(
+            "\"{}\" is in no BPF file system (\"mount -t bpf bpf /sys/fs/bpf\" mounts one)",
+            folder.display()
+        ))),
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -26,10 +26,19 @@ pub fn in_mount_namespace(test: &str, body: impl FnOnce()) {
 /// namespace do. For everybody else it says that the test was not run, also with `CI=true`: no
 /// setting of the machine could change that.
 pub fn in_root_namespace(test: &str, body: impl FnOnce()) {
+    in_root_namespaces(&["--net"], test, body);
+}
+
+/// The same with a mount namespace beside it.
+pub fn in_root_mount_namespace(test: &str, body: impl FnOnce()) {
+    in_root_namespaces(&["--net", "--mount"], test, body);
+}
+
+fn in_root_namespaces(kinds: &[&str], test: &str, body: impl FnOnce()) {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     if is_root && map.split_whitespace().eq(["0", "0", "4294967295"]) {
-        return in_namespaces(&["--net"], test, body);
+        return in_namespaces(kinds, test, body);
     }
     tell(&format!(
         "NOT TESTED: {test}: needs root outside any user namespace"

@@ -1,6 +1,9 @@
 //! What forwards beside the engine, as the loop has it: from when frames may come until the ports are
 //! closed. It has no descriptor; what it needs of the loop is asked for in time.
 
+use std::sync::Arc;
+
+use dataplane::engine::Interpreted;
 use dataplane::{Nanos, OffloadStatus, PortCounters};
 use dataplane_xdp::runtime::{KernelOffload, KernelPort};
 use packet_io::PortStatistics;
@@ -13,12 +16,16 @@ use crate::say;
 /// takes to be seen by all of the kernel's processors.
 const DRAIN_RETRY_NS: Nanos = 1_000_000;
 
+/// How often the offload is asked at least whether it can go on, in nanoseconds. Where it cannot, the engine does.
+const CHECK_EVERY_NS: Nanos = 1_000_000_000;
+
 impl EventLoop {
     /// To be called when all ports are there. It forwards when [`EventLoop::run`] begins: no packet comes
     /// before all is written that the command line says.
     pub(crate) fn set_offload(&mut self, offloaded: Offloaded) {
         for attached in &mut self.ports {
             attached.is_offloaded = offloaded.ports.contains(&attached.id);
+            attached.was_offloaded |= attached.is_offloaded;
         }
         self.offload = Some(offloaded.offload);
     }
@@ -37,8 +44,43 @@ impl EventLoop {
         let clock = self.clock;
         self.set_offload(Offloaded {
             ports: served.iter().map(|port| port.id).collect(),
-            offload: Box::new(KernelOffload::new(served, Box::new(move || clock.now()))),
+            offload: Box::new(KernelOffload::leaving(
+                served,
+                Box::new(move || clock.now()),
+                Arc::clone(&self.leaves_offload),
+            )),
         });
+    }
+
+    /// The programs in the kernel run on when the loop is closed, and until the switch has a program, those of an
+    /// earlier switch do.
+    pub(crate) fn keep_forwarding(&mut self) {
+        self.keeps_forwarding = true;
+        self.has_earlier = true;
+    }
+
+    /// Programs of an earlier switch end when this one has a program that the offload does not forward.
+    pub(super) fn end_earlier(&mut self) {
+        if !self.has_earlier || self.switch.program().is_none() || !self.is_forwarding {
+            return;
+        }
+        self.has_earlier = false;
+        if self.is_offload_forwarding() {
+            return;
+        }
+        for attached in &self.ports {
+            if let Some(interface) = attached.port.xdp_interface()
+                && let Err(error) = interface.run_own()
+            {
+                let id = attached.id;
+                tracing::error!(
+                    event = "port_failed",
+                    port = id.0,
+                    %error,
+                    "port {id} gets no frames: {error}"
+                );
+            }
+        }
     }
 
     /// A port is another one now.
@@ -68,6 +110,21 @@ impl EventLoop {
         matches!(status, Some(OffloadStatus::Forwarding(_)))
     }
 
+    /// Nothing wakes the loop when the offload fails.
+    pub(super) fn next_check(&self) -> Option<Nanos> {
+        let is_asked = self.is_offload_forwarding() && !self.clock.is_virtual();
+        is_asked.then_some(self.next_check)
+    }
+
+    /// Asks the offload whether it can go on, if it is time.
+    pub(super) fn check_offload(&mut self, now: Nanos) {
+        if self.next_check().is_some_and(|at| at <= now) {
+            self.switch.check_offload();
+            self.next_check = self.clock.now() + CHECK_EVERY_NS;
+            self.tell_offload();
+        }
+    }
+
     /// Nothing wakes the loop when the last packet has left the offload.
     pub(super) fn next_look_at_drain(&self) -> Option<Nanos> {
         let is_waited_for = self.is_offload_forwarding() && !self.drain_waiters.is_empty();
@@ -84,12 +141,15 @@ impl EventLoop {
             explain(status);
         }
         match status {
-            Some(OffloadStatus::Forwarding(left)) => tracing::info!(
-                event = "offload_forwards",
-                left = left.len(),
-                "the offload forwards, and leaves {} places of the program to the engine",
-                left.len()
-            ),
+            Some(OffloadStatus::Forwarding(left)) => {
+                self.tell_newly_left(left);
+                tracing::info!(
+                    event = "offload_forwards",
+                    left = left.len(),
+                    "the offload forwards, and leaves {} places of the program to the engine",
+                    left.len()
+                );
+            }
             Some(OffloadStatus::Refused(reason)) => tracing::warn!(
                 event = "offload_refused",
                 reason,
@@ -103,6 +163,25 @@ impl EventLoop {
             Some(OffloadStatus::Waiting) | None => {}
         }
         self.offload_told = status.cloned();
+        self.offload_told_of = self.switch.generation();
+    }
+
+    /// What was written for the program had a place of it left that was the offload's.
+    fn tell_newly_left(&self, left: &[Interpreted]) {
+        let Some(OffloadStatus::Forwarding(before)) = &self.offload_told else {
+            return;
+        };
+        if self.offload_told_of != self.switch.generation() {
+            return;
+        }
+        for Interpreted { place, reason } in left.iter().filter(|it| !before.contains(it)) {
+            tracing::warn!(
+                event = "offload_leaves",
+                place,
+                reason,
+                "packets that come to {place} go to the engine from now on: {reason}"
+            );
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use dataplane::{
     CounterId, CounterValue, DropReason, Nanos, Offload, OwnedTransmit, PortId, Program,
     RegisterId, Replica, Stream, TableCounters, TableId,
     engine::{Change, EntryAction, EntryIndex, Interpreted, TableChange, ir},
-    offload::{Accounts, Written},
+    offload::{Accounts, Unable, Written},
 };
 use serde_json::json;
 
@@ -138,6 +138,8 @@ pub struct Core {
     pub is_slow: bool,
     /// The next commit fails.
     pub fails: Option<&'static str>,
+    /// The next commit asks to be loaded anew.
+    pub is_full: bool,
     /// It can no longer be asked.
     pub is_gone: bool,
     /// Every change that it was told of and every commit, in order.
@@ -172,6 +174,7 @@ impl Double {
             takes,
             is_slow: false,
             fails: None,
+            is_full: false,
             is_gone: false,
             log: Vec::new(),
             program: None,
@@ -511,11 +514,14 @@ impl Offload for Double {
         }
     }
 
-    fn commit(&mut self, _: &Written<'_>) -> Result<(), String> {
+    fn commit(&mut self, _: &Written<'_>) -> Result<(), Unable> {
         let mut core = self.core();
         core.log.push("commit".to_owned());
+        if std::mem::take(&mut core.is_full) {
+            return Err(Unable::Anew);
+        }
         if let Some(reason) = core.fails.take() {
-            return Err(reason.to_owned());
+            return Err(reason.to_owned().into());
         }
         core.committed = core.told.clone();
         if !core.is_slow {
@@ -524,13 +530,20 @@ impl Offload for Double {
         Ok(())
     }
 
-    fn collect(&mut self, accounts: &mut Accounts<'_>) -> Result<(), String> {
+    fn collect(&mut self, accounts: &mut Accounts<'_>) -> Result<(), Unable> {
         let mut core = self.core();
         if core.is_gone {
-            return Err("port 1: the interface is gone".to_owned());
+            return Err("port 1: the interface is gone".to_owned().into());
         }
         core.report(accounts);
         Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), Unable> {
+        match self.core().is_gone {
+            true => Err("port 1: the interface is gone".to_owned().into()),
+            false => Ok(()),
+        }
     }
 
     fn begin_drain(&mut self, epoch: u64) {
@@ -542,14 +555,19 @@ impl Offload for Double {
         core.shown == core.committed && core.queue.iter().all(|waiting| waiting.epoch > epoch)
     }
 
-    fn stop(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) {
+    fn stop(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) -> Result<(), String> {
         let mut core = self.core();
+        // It was refused.
+        if core.program.is_none() {
+            return Ok(());
+        }
         let n_inside = core.queue.len();
         core.queue.clear();
         core.counts.drops.extend(vec![reason; n_inside]);
         core.report(accounts);
         core.program = None;
         core.log.push("stop".to_owned());
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! An offload beside the loop: another one forwards, what is counted and answered is the same.
 
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
 use control::{Batch, Counted, Device, Note, Operation, Registers};
 use dataplane::{DropReason, TableId};
@@ -227,6 +228,23 @@ fn a_drain_ends_without_another_event_when_the_last_packet_has_left_the_offload(
                 .expect("the loop runs");
         }
         assert_eq!(beside.stop()["packets"]["transmitted"], N_DRAINS);
+    }
+}
+
+#[test]
+fn an_offload_that_fails_between_two_calls_is_taken_out_without_another_event() {
+    for wait in [Wait::Sleep, Wait::Spin] {
+        let mut beside = Beside::start(wait);
+        beside.core().is_gone = true;
+        let start = Instant::now();
+        while beside.core().log.last().map(String::as_str) != Some("stop") {
+            assert!(start.elapsed() < PATIENCE);
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert!(!beside.receive(2));
+        assert_eq!(receive(&mut beside.one, 1)[0][0], 2);
+        beside.core().is_gone = false;
+        beside.stop();
     }
 }
 

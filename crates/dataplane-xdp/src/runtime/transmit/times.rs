@@ -1,0 +1,196 @@
+//! How long frames were inside, as the program at the tracepoint counts it: in buckets, 32 for each power of two.
+
+use super::note::{self, frame};
+use super::{QUEUE_FRAMES, TIMES};
+use crate::asm::reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
+use crate::asm::{Alu, Assembler, Helper, Jump, Label, Reg, Size, Symbol};
+
+/// Buckets of a power of two, as a power of two.
+const SHIFT: u32 = 5;
+
+/// Times of ports and streams at most, each in a bucket of its own; what there is no room for is not recorded. A
+/// stream has some 100 on a port.
+pub(super) const KEYS_MAX: u32 = 1 << 14;
+
+// On the stack.
+const NOW: i16 = -24;
+const ARRIVAL: i16 = -32;
+const STREAM: i16 = -40;
+/// An interface, a stream, a bucket.
+const KEY: i16 = -56;
+const VALUE: i16 = -64;
+
+/// The place of a frame in the note.
+const PLACE: Reg = R6;
+/// How many frames in a row have the same origin.
+const N_EQUAL: Reg = R8;
+/// How many frames were taken.
+const N_TAKEN: Reg = R9;
+
+/// The time in the middle of a bucket.
+pub(super) fn middle_ns(bucket: u32) -> u64 {
+    let (power, rest) = (bucket >> SHIFT, u64::from(bucket & ((1 << SHIFT) - 1)));
+    match power.checked_sub(1) {
+        None => rest,
+        Some(power) => {
+            let first = ((1 << SHIFT) | rest) << power.min(63 - SHIFT);
+            first + ((1_u64 << power.min(63 - SHIFT)) >> 1)
+        }
+    }
+}
+
+/// Records the times of the frames that were taken. The note is in R7, how many the driver took in R8, the number of
+/// frames in R9, and the interface at `R10 - 4`. It writes all registers.
+pub(super) fn add(asm: &mut Assembler) {
+    let (all, next, record, done) = (asm.label(), asm.label(), asm.label(), asm.label());
+    asm.jump_if(Jump::Le, R9, R8, all);
+    asm.mov(N_TAKEN, R8);
+    asm.place(all);
+    asm.call(Helper::KtimeGetNs);
+    asm.store(Size::B8, R10, NOW, R0);
+    asm.mov_imm(PLACE, 0);
+    asm.mov_imm(N_EQUAL, 0);
+    take_all(asm, record);
+    asm.place(next);
+    asm.jump_if_imm(Jump::Ge, PLACE, QUEUE_FRAMES as i32, record);
+    asm.jump_if(Jump::Ge, PLACE, N_TAKEN, record);
+    take(asm, record, next);
+    asm.place(record);
+    asm.jump_if_imm(Jump::Eq, N_EQUAL, 0, done);
+    count(asm);
+    asm.mov_imm(N_EQUAL, 0);
+    asm.jump_if_imm(Jump::Ge, PLACE, QUEUE_FRAMES as i32, done);
+    asm.jump_if(Jump::Lt, PLACE, N_TAKEN, next);
+    asm.place(done);
+}
+
+/// Goes elsewhere with all frames where the first and the last one have the same origin: a packet's copies are behind
+/// each other, and no two packets come at the same time.
+fn take_all(asm: &mut Assembler, record: Label) {
+    let differ = asm.label();
+    asm.jump_if_imm(Jump::Eq, N_TAKEN, 0, differ);
+    asm.mov(R1, N_TAKEN);
+    asm.alu_imm(Alu::Sub, R1, 1);
+    asm.alu_imm(Alu::And, R1, QUEUE_FRAMES as i32 - 1);
+    asm.alu_imm(Alu::Lsh, R1, frame::SHIFT);
+    asm.alu(Alu::Add, R1, R7);
+    asm.load(Size::B8, R2, R7, note::FRAMES + frame::ARRIVAL);
+    asm.load(Size::B4, R3, R7, note::FRAMES + frame::STREAM);
+    asm.load(Size::B8, R4, R1, note::FRAMES + frame::ARRIVAL);
+    asm.jump_if(Jump::Ne, R4, R2, differ);
+    asm.load(Size::B4, R4, R1, note::FRAMES + frame::STREAM);
+    asm.jump_if(Jump::Ne, R4, R3, differ);
+    asm.store(Size::B8, R10, ARRIVAL, R2);
+    asm.store(Size::B8, R10, STREAM, R3);
+    asm.mov(PLACE, N_TAKEN);
+    asm.mov(N_EQUAL, N_TAKEN);
+    asm.jump(record);
+    asm.place(differ);
+}
+
+/// Takes a frame that has the origin of those before, or is the first; else those are recorded first.
+fn take(asm: &mut Assembler, record: Label, next: Label) {
+    let (first, same) = (asm.label(), asm.label());
+    asm.mov(R1, PLACE);
+    asm.alu_imm(Alu::Lsh, R1, frame::SHIFT);
+    asm.alu(Alu::Add, R1, R7);
+    asm.load(Size::B8, R2, R1, note::FRAMES + frame::ARRIVAL);
+    asm.load(Size::B4, R3, R1, note::FRAMES + frame::STREAM);
+    asm.jump_if_imm(Jump::Eq, N_EQUAL, 0, first);
+    asm.load(Size::B8, R4, R10, ARRIVAL);
+    asm.jump_if(Jump::Ne, R4, R2, record);
+    asm.load(Size::B8, R4, R10, STREAM);
+    asm.jump_if(Jump::Ne, R4, R3, record);
+    asm.jump(same);
+    asm.place(first);
+    asm.store(Size::B8, R10, ARRIVAL, R2);
+    asm.store(Size::B8, R10, STREAM, R3);
+    asm.place(same);
+    asm.alu_imm(Alu::Add, N_EQUAL, 1);
+    asm.alu_imm(Alu::Add, PLACE, 1);
+    asm.jump(next);
+}
+
+/// Counts the frames that have one origin, where that is known.
+fn count(asm: &mut Assembler) {
+    let (end, new) = (asm.label(), asm.label());
+    asm.load(Size::B8, R2, R10, ARRIVAL);
+    asm.jump_if_imm(Jump::Eq, R2, 0, end);
+    asm.load(Size::B8, R1, R10, NOW);
+    asm.alu(Alu::Sub, R1, R2);
+    bucket(asm);
+    asm.store(Size::B4, R10, KEY + 8, R1);
+    asm.load(Size::B4, R1, R10, -4);
+    asm.store(Size::B4, R10, KEY, R1);
+    asm.load(Size::B8, R1, R10, STREAM);
+    asm.store(Size::B4, R10, KEY + 4, R1);
+    asm.symbol(R1, Symbol::Map(TIMES));
+    asm.mov(R2, R10);
+    asm.alu_imm(Alu::Add, R2, i32::from(KEY));
+    asm.call(Helper::MapLookupElem);
+    asm.jump_if_imm(Jump::Eq, R0, 0, new);
+    asm.load(Size::B8, R1, R0, 0);
+    asm.alu(Alu::Add, R1, N_EQUAL);
+    asm.store(Size::B8, R0, 0, R1);
+    asm.jump(end);
+    asm.place(new);
+    asm.store(Size::B8, R10, VALUE, N_EQUAL);
+    asm.symbol(R1, Symbol::Map(TIMES));
+    asm.mov(R2, R10);
+    asm.alu_imm(Alu::Add, R2, i32::from(KEY));
+    asm.mov(R3, R10);
+    asm.alu_imm(Alu::Add, R3, i32::from(VALUE));
+    asm.mov_imm(R4, 0);
+    asm.call(Helper::MapUpdateElem);
+    asm.place(end);
+}
+
+/// From a time in R1 to its bucket there.
+fn bucket(asm: &mut Assembler) {
+    let small = asm.label();
+    asm.jump_if_imm(Jump::Lt, R1, 1 << SHIFT, small);
+    // How often it is to be halved until its highest bit is above a bucket's number.
+    asm.mov(R2, R1);
+    asm.alu_imm(Alu::Rsh, R2, SHIFT as i32 + 1);
+    asm.mov_imm(R3, 0);
+    for bits in [32, 16, 8, 4, 2, 1] {
+        let less = asm.label();
+        asm.mov(R4, R2);
+        asm.alu_imm(Alu::Rsh, R4, bits);
+        asm.jump_if_imm(Jump::Eq, R4, 0, less);
+        asm.mov(R2, R4);
+        asm.alu_imm(Alu::Add, R3, bits);
+        asm.place(less);
+    }
+    let no_more = asm.label();
+    asm.jump_if_imm(Jump::Eq, R2, 0, no_more);
+    asm.alu_imm(Alu::Add, R3, 1);
+    asm.place(no_more);
+    asm.alu(Alu::Rsh, R1, R3);
+    asm.alu_imm(Alu::And, R1, (1 << SHIFT) - 1);
+    asm.alu_imm(Alu::Add, R3, 1);
+    asm.alu_imm(Alu::Lsh, R3, SHIFT as i32);
+    asm.alu(Alu::Add, R1, R3);
+    asm.place(small);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SHIFT, middle_ns};
+
+    #[test]
+    fn the_middle_of_a_bucket_is_between_its_neighbours() {
+        for bucket in 0..32 {
+            assert_eq!(middle_ns(bucket), u64::from(bucket));
+        }
+        // 32 and 33, then 64 and 65, of which the middle is 65.
+        let first_of_pairs = 2 << SHIFT;
+        assert_eq!([32, 33].map(middle_ns), [32, 33]);
+        assert_eq!(middle_ns(first_of_pairs), 65);
+        let middles: Vec<u64> = (0..60 << SHIFT).map(middle_ns).collect();
+        assert!(middles.is_sorted());
+        for pair in middles.windows(2).skip(32) {
+            assert!((pair[1] - pair[0]) * 31 <= pair[1], "{pair:?}");
+        }
+    }
+}

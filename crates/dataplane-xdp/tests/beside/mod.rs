@@ -1,0 +1,274 @@
+//! A switch with the program in the kernel beside it, on real veth pairs.
+
+// Each test binary uses a part of it.
+#![allow(dead_code, reason = "shared by several test binaries")]
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use dataplane::{
+    ActionCall, CounterValue, DropReason, MatchField, MulticastGroup, OffloadStatus, PortId,
+    Program, Replica, Switch, SwitchConfig, TableEntry, TableId,
+};
+use dataplane_xdp::runtime::{KernelOffload, KernelPort};
+use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
+
+use crate::frames::{PATIENCE, numbered, receive, send};
+use crate::namespace::veth_pair;
+
+pub const N_PORTS: u16 = 3;
+
+fn program(name: &str) -> Program {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let path = path.join(name);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let source = |path: &str| std::fs::read_to_string(path).ok();
+    let options = p4_compiler::Options::default();
+    let output = p4_compiler::compile(name, &text, &source, &options);
+    let json = serde_json::to_string(&output.bmv2_json.expect("a sound program")).unwrap();
+    Program::from_json_str(&json).unwrap()
+}
+
+pub fn ethtool(arguments: &str) {
+    let mut command = Command::new("ethtool");
+    let output = command.args(arguments.split_whitespace()).output().unwrap();
+    assert!(output.status.success(), "ethtool {arguments}: {output:?}");
+}
+
+/// A frame to an address, with a number.
+pub fn frame(to: u8, number: u32) -> Vec<u8> {
+    let mut frame = numbered(number, 100);
+    frame[5] = to;
+    frame
+}
+
+/// The same as it leaves.
+pub fn left(to: u8, number: u32, instance: u16) -> Vec<u8> {
+    let mut frame = frame(to, number);
+    frame[18..20].copy_from_slice(&instance.to_be_bytes());
+    frame
+}
+
+/// A switch whose ports are veths, and their other ends.
+pub struct Beside {
+    pub switch: Switch,
+    pub ports: Vec<AfXdpPort>,
+    pub outside: Vec<AfPacketPort>,
+    pub table: TableId,
+    start: Instant,
+    /// Frames that were punted.
+    pub n_punted: u64,
+}
+
+impl Beside {
+    pub fn new() -> Beside {
+        Beside::with("exchange.p4", |_| {})
+    }
+
+    /// With a program of `programs`, and what is written before the kernel has it.
+    pub fn with(name: &str, prepare: impl FnOnce(&mut Switch)) -> Beside {
+        let (mut ports, mut outside) = (Vec::new(), Vec::new());
+        for port in 0..N_PORTS {
+            let (inner, outer) = (format!("in{port}"), format!("out{port}"));
+            veth_pair(&inner, &outer);
+            ethtool(&format!("-K {outer} gro on"));
+            ports.push(AfXdpPort::open(&inner, &AfXdpConfig::default()).unwrap());
+            outside.push(AfPacketPort::open(&outer, AfPacketConfig::default()).unwrap());
+        }
+        let mut switch = Switch::new(SwitchConfig::default());
+        (0..N_PORTS).for_each(|port| switch.add_port(PortId(port)));
+        let program = program(name);
+        let table = program.table("ExchangeIngress.addresses").unwrap();
+        switch.set_program(program);
+        prepare(&mut switch);
+        let mut beside = Beside {
+            switch,
+            ports,
+            outside,
+            table,
+            start: Instant::now(),
+            n_punted: 0,
+        };
+        beside.set_offload();
+        beside
+    }
+
+    /// The ports as an offload serves them.
+    pub fn served(&self) -> Vec<KernelPort> {
+        let ports = (0..).zip(&self.ports).map(|(id, port)| KernelPort {
+            id: PortId(id),
+            interface: port.interface(),
+        });
+        ports.collect()
+    }
+
+    pub fn set_offload(&mut self) {
+        self.set_offload_on(self.served());
+    }
+
+    pub fn set_offload_on(&mut self, ports: Vec<KernelPort>) {
+        let start = self.start;
+        let clock = Box::new(move || start.elapsed().as_nanos() as u64);
+        let offload = KernelOffload::new(ports, clock);
+        self.switch.set_offload(Some(Box::new(offload)));
+    }
+
+    pub fn entry(&self, to: u8, action: &str, args: &[u16]) -> TableEntry {
+        TableEntry::new(self.key(to), 0, self.call(action, args))
+    }
+
+    pub fn key(&self, to: u8) -> Vec<MatchField> {
+        vec![MatchField::Exact(vec![2, 0, 0, 0, 0, to])]
+    }
+
+    pub fn call(&self, action: &str, args: &[u16]) -> ActionCall {
+        let program = self.switch.program().unwrap();
+        let action = program.action_of(self.table, &format!("ExchangeIngress.{action}"));
+        ActionCall {
+            action: action.unwrap(),
+            args: args.iter().map(|arg| arg.to_be_bytes().to_vec()).collect(),
+        }
+    }
+
+    pub fn insert(&mut self, to: u8, action: &str, args: &[u16]) {
+        let entry = self.entry(to, action, args);
+        self.switch.insert_entry(self.table, entry).unwrap();
+    }
+
+    pub fn modify(&mut self, to: u8, action: &str, args: &[u16]) {
+        let entry = self.entry(to, action, args);
+        self.switch.modify_entry(self.table, entry).unwrap();
+    }
+
+    pub fn delete(&mut self, to: u8) {
+        let key = self.key(to);
+        self.switch.delete_entry(self.table, &key, 0).unwrap();
+    }
+
+    pub fn group(&mut self, id: u32, replicas: &[(u16, u16)], is_new: bool) {
+        let replicas = replicas.iter().map(|(port, instance)| Replica {
+            port: PortId(*port),
+            instance: *instance,
+        });
+        let group = MulticastGroup {
+            id,
+            replicas: replicas.collect(),
+            ..MulticastGroup::default()
+        };
+        match is_new {
+            true => self.switch.insert_multicast_group(group).unwrap(),
+            false => self.switch.modify_multicast_group(group).unwrap(),
+        }
+    }
+
+    /// Until packets see all that was written.
+    pub fn drain(&mut self) {
+        let token = self.switch.begin_drain();
+        let start = Instant::now();
+        while !self.switch.is_drained(token) {
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{:?}",
+                self.switch.offload_status()
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    pub fn send(&mut self, port: usize, frames: impl IntoIterator<Item = Vec<u8>>) {
+        send(&mut self.outside[port], frames);
+    }
+
+    pub fn receive(&mut self, port: usize, n: usize) -> Vec<Vec<u8>> {
+        let received = receive(&mut self.outside[port], n);
+        if received.len() < n {
+            let counters = self.counters().clone();
+            let status = self.switch.offload_status();
+            eprintln!("{} of {n}: {counters:?} {status:?}", received.len());
+        }
+        received
+    }
+
+    /// A frame that has come already.
+    pub fn receive_now(&mut self, port: usize) -> Option<Vec<u8>> {
+        let mut frames = Vec::new();
+        let mut take = |frame: &[u8]| frames.push(frame.to_vec());
+        self.outside[port].receive(0, 1, &mut take).unwrap();
+        frames.pop()
+    }
+
+    /// Has the engine forward what was punted, which are so many frames.
+    pub fn forward_punted(&mut self, n: u64) {
+        self.forward_punted_of(&[0, 1, 2], n);
+    }
+
+    /// The same where it was punted by these ports.
+    pub fn forward_punted_of(&mut self, ports: &[usize], n: u64) {
+        let start = Instant::now();
+        let before = self.n_punted;
+        while self.n_punted < before + n {
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{} punted",
+                self.n_punted - before
+            );
+            for port in ports {
+                let (switch, id) = (&mut self.switch, PortId(*port as u16));
+                let mut take = |frame: &[u8]| switch.handle_frame(0, id, frame);
+                self.n_punted += self.ports[*port].receive(0, 64, &mut take).unwrap() as u64;
+            }
+        }
+        while let Some(sent) = self.switch.poll_transmit(0) {
+            let port = usize::from(sent.port.0);
+            let sent = sent.to_owned();
+            self.ports[port].transmit(0, sent.frame[..].into()).unwrap();
+            self.ports[port].flush().unwrap();
+        }
+    }
+
+    pub fn counters(&mut self) -> &dataplane::SwitchCounters {
+        self.switch.collect();
+        self.switch.counters()
+    }
+
+    pub fn hits(&mut self, to: u8) -> CounterValue {
+        self.switch.collect();
+        let key = self.key(to);
+        self.switch.direct_counter(self.table, &key, 0).unwrap()
+    }
+
+    pub fn by_port(&mut self, port: u64) -> u64 {
+        self.switch.collect();
+        let program = self.switch.program().unwrap();
+        let counter = program.counter("ExchangeIngress.by_port").unwrap();
+        self.switch.counter_cell(counter, port).unwrap().packets
+    }
+
+    pub fn assert_forwards(&self) {
+        let status = self.switch.offload_status();
+        assert!(
+            matches!(status, Some(OffloadStatus::Forwarding(_))),
+            "{status:?}"
+        );
+    }
+
+    /// All that came is accounted for.
+    pub fn assert_accounted(&mut self) {
+        let counters = self.counters().clone();
+        let dropped: u64 = DropReason::ALL.iter().map(|it| counters.dropped(*it)).sum();
+        assert_eq!(
+            counters.received + counters.created_by_replication,
+            counters.transmitted + dropped,
+            "{counters:?}"
+        );
+        assert_eq!(self.switch.packets_inside(), 0);
+    }
+}
+
+pub fn packets(packets: u64) -> CounterValue {
+    CounterValue {
+        packets,
+        bytes: 100 * packets,
+    }
+}

@@ -1,0 +1,463 @@
+//! What befalls the program in the kernel between two steps: a writer that fails, more changes than can be shown at
+//! once, tables without room, ports that are not there. The kernel lets only root outside any user namespace
+//! load it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect"
+)]
+
+mod beside;
+#[path = "../../packet-io/tests/frames/mod.rs"]
+mod frames;
+#[path = "../../packet-io/tests/namespace/mod.rs"]
+mod namespace;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use beside::{Beside, N_PORTS, ethtool, frame, left, packets};
+use dataplane::{ActionCall, DropReason, MatchField, OffloadStatus, PortId, Switch, TableEntry};
+use dataplane_xdp::runtime::KernelPort;
+use frames::{PATIENCE, send};
+use namespace::{in_root_namespace, ip, veth_pair};
+use packet_io::{AfXdpConfig, AfXdpPort, Port};
+
+/// Entries of the table `addresses`.
+const N_ENTRIES: u8 = 64;
+
+/// Far more than a control call may hold up the event loop.
+const AT_ONCE: Duration = Duration::from_millis(500);
+
+fn has_failed(beside: &Beside) -> bool {
+    matches!(
+        beside.switch.offload_status(),
+        Some(OffloadStatus::Failed(_))
+    )
+}
+
+#[test]
+fn a_failed_writer_ends_no_drain_and_is_told_when_it_is_asked() {
+    in_root_namespace(
+        "a_failed_writer_ends_no_drain_and_is_told_when_it_is_asked",
+        || {
+            let mut beside = Beside::new();
+            beside.insert(1, "forward", &[2, 7]);
+            beside.drain();
+            // Its number is nobody's any more, which the writer notices.
+            ip("link del out1");
+            beside.group(5, &[(1, 1)], true);
+            let token = beside.switch.begin_drain();
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(300) {
+                assert!(!beside.switch.is_drained(token));
+                thread::sleep(Duration::from_millis(5));
+            }
+            assert!(!has_failed(&beside), "nobody has asked");
+            beside.switch.collect();
+            assert!(has_failed(&beside), "{:?}", beside.switch.offload_status());
+            assert!(beside.switch.is_drained(token));
+            // The engine goes on.
+            beside.send(0, [frame(1, 2)]);
+            beside.forward_punted_of(&[0, 2], 1);
+            assert_eq!(beside.receive(2, 1), [left(1, 2, 7)]);
+            beside.assert_accounted();
+        },
+    );
+}
+
+#[test]
+fn it_stops_at_once_whatever_is_still_to_be_written() {
+    in_root_namespace("it_stops_at_once_whatever_is_still_to_be_written", || {
+        let mut beside = Beside::new();
+        for to in 0..40 {
+            beside.insert(to, "forward", &[1, 1]);
+        }
+        beside.drain();
+        // A key that comes back waits for a grace period each time.
+        for to in 0..70 {
+            beside.delete(to % 2);
+            beside.insert(to % 2, "forward", &[1, 2]);
+        }
+        let start = Instant::now();
+        beside.switch.set_offload(None);
+        assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
+        beside.send(0, [frame(1, 2)]);
+        beside.forward_punted(1);
+        assert_eq!(beside.receive(1, 1), [left(1, 2, 2)]);
+        beside.set_offload();
+        beside.assert_forwards();
+        beside.send(0, [frame(1, 3)]);
+        assert_eq!(beside.receive(1, 1), [left(1, 3, 2)]);
+        beside.assert_accounted();
+    });
+}
+
+#[test]
+fn a_burst_of_changes_of_groups_is_seen_soon() {
+    in_root_namespace("a_burst_of_changes_of_groups_is_seen_soon", || {
+        let mut beside = Beside::new();
+        let n_groups = 20;
+        for group in 1..=n_groups {
+            beside.group(group, &[(1, 1)], true);
+            beside.insert(group as u8, "flood", &[group as u16]);
+        }
+        beside.drain();
+        let start = Instant::now();
+        for round in 0..100_u16 {
+            for group in 1..=n_groups {
+                let replicas: Vec<_> = (0..=round % 9).map(|it| (1, round + it)).collect();
+                beside.group(group, &replicas, false);
+            }
+        }
+        beside.drain();
+        let taken = start.elapsed();
+        assert!(taken < PATIENCE, "{taken:?}");
+        for group in 1..=n_groups as u8 {
+            beside.send(0, [frame(group, 1)]);
+            let expected: Vec<_> = (0..=99 % 9).map(|it| left(group, 1, 99 + it)).collect();
+            assert_eq!(beside.receive(1, expected.len()), expected);
+        }
+        beside.assert_forwards();
+        beside.assert_accounted();
+    });
+}
+
+#[test]
+fn a_change_of_a_group_is_seen_within_20_ms() {
+    in_root_namespace("a_change_of_a_group_is_seen_within_20_ms", || {
+        let mut beside = Beside::new();
+        beside.group(5, &[(1, 0)], true);
+        beside.insert(1, "flood", &[5]);
+        beside.drain();
+        let mut taken = Vec::new();
+        for n in 1..=30_u16 {
+            // Whoever joins does so when all is quiet.
+            thread::sleep(Duration::from_millis(100));
+            let replicas: Vec<_> = (0..=n).map(|it| (1, it)).collect();
+            let start = Instant::now();
+            beside.group(5, &replicas, false);
+            loop {
+                beside.send(0, [frame(1, 1)]);
+                let mut copies = beside.receive(1, usize::from(n));
+                thread::sleep(Duration::from_micros(500));
+                copies.extend(beside.receive_now(1));
+                let expected = (0..copies.len() as u16).map(|it| left(1, 1, it));
+                assert!(copies.iter().cloned().eq(expected), "{n}: {copies:?}");
+                assert!(start.elapsed() < PATIENCE);
+                if copies.len() > usize::from(n) {
+                    break;
+                }
+            }
+            taken.push(start.elapsed());
+        }
+        taken.sort();
+        println!("from the call to the first copy: {taken:?}");
+        assert!(taken[taken.len() / 2] < Duration::from_millis(20));
+        beside.assert_forwards();
+    });
+}
+
+#[test]
+fn a_drain_before_anything_has_changed_waits_for_no_grace_period() {
+    in_root_namespace(
+        "a_drain_before_anything_has_changed_waits_for_no_grace_period",
+        || {
+            let mut beside = Beside::new();
+            beside.insert(1, "forward", &[1, 1]);
+            beside.drain();
+            for number in 0..100 {
+                beside.send(0, [frame(1, number)]);
+                assert_eq!(beside.receive(1, 1), [left(1, number, 1)]);
+                let token = beside.switch.begin_drain();
+                assert!(beside.switch.is_drained(token));
+            }
+            // What is lost is inside until that is known.
+            ip("link set out1 down");
+            beside.send(0, [frame(1, 1)]);
+            beside.drain();
+            beside.counters();
+            beside.drain();
+            beside.assert_accounted();
+            assert_eq!(beside.counters().dropped(DropReason::DeviceRefused), 1);
+        },
+    );
+}
+
+#[test]
+fn a_batch_that_replaces_a_full_table_is_shown_at_once_and_as_a_whole() {
+    in_root_namespace(
+        "a_batch_that_replaces_a_full_table_is_shown_at_once_and_as_a_whole",
+        || {
+            let mut beside = Beside::new();
+            beside.switch.begin_batch();
+            (0..N_ENTRIES).for_each(|to| beside.insert(to, "forward", &[1, 1]));
+            beside.switch.end_batch();
+            beside.drain();
+            beside.send(0, [frame(5, 1)]);
+            assert_eq!(beside.receive(1, 1), [left(5, 1, 1)]);
+            let start = Instant::now();
+            beside.switch.begin_batch();
+            (0..N_ENTRIES).for_each(|to| beside.delete(to));
+            (0..N_ENTRIES).for_each(|to| beside.insert(100 + to, "forward", &[2, 2]));
+            beside.switch.end_batch();
+            let taken = start.elapsed();
+            assert!(taken < Duration::from_secs(2), "{taken:?}");
+            beside.assert_forwards();
+            beside.send(0, (0..N_ENTRIES).map(|to| frame(100 + to, 2)));
+            let expected: Vec<_> = (0..N_ENTRIES).map(|to| left(100 + to, 2, 2)).collect();
+            assert_eq!(beside.receive(2, usize::from(N_ENTRIES)), expected);
+            assert_eq!(beside.hits(105), packets(1));
+            let dropped = beside.counters().dropped(DropReason::IngressDrop);
+            beside.send(0, [frame(5, 1)]);
+            let start = Instant::now();
+            while beside.counters().dropped(DropReason::IngressDrop) == dropped {
+                assert!(start.elapsed() < PATIENCE);
+            }
+            beside.assert_accounted();
+        },
+    );
+}
+
+#[test]
+fn entries_that_were_removed_and_come_back_together_wait_for_one_grace_period() {
+    in_root_namespace(
+        "entries_that_were_removed_and_come_back_together_wait_for_one_grace_period",
+        || {
+            let mut beside = Beside::new();
+            (0..30).for_each(|to| beside.insert(to, "forward", &[1, 1]));
+            beside.drain();
+            let start = Instant::now();
+            (0..30).for_each(|to| beside.delete(to));
+            (0..30).for_each(|to| beside.insert(to, "forward", &[2, 2]));
+            beside.drain();
+            let taken = start.elapsed();
+            assert!(taken < Duration::from_millis(200), "{taken:?}");
+            beside.send(0, (0..30).map(|to| frame(to, 2)));
+            let expected: Vec<_> = (0..30).map(|to| left(to, 2, 2)).collect();
+            assert_eq!(beside.receive(2, 30), expected);
+            beside.assert_forwards();
+        },
+    );
+}
+
+#[test]
+fn what_was_forwarded_until_a_port_refused_the_program_is_counted() {
+    in_root_namespace(
+        "what_was_forwarded_until_a_port_refused_the_program_is_counted",
+        || {
+            let mut beside = Beside::new();
+            beside.insert(1, "forward", &[1, 7]);
+            beside.switch.set_offload(None);
+            veth_pair("gone", "other");
+            ethtool("-K other gro on");
+            let gone = AfXdpPort::open("gone", &AfXdpConfig::default()).unwrap();
+            let mut served = beside.served();
+            // The switch has no such port, so only its own program tells that its interface is gone.
+            served.push(KernelPort {
+                id: PortId(50),
+                interface: gone.interface(),
+            });
+            ip("link del other");
+            let is_over = Arc::new(AtomicBool::new(false));
+            let mut outside = beside.outside.remove(0);
+            let sender = thread::spawn({
+                let is_over = Arc::clone(&is_over);
+                move || {
+                    let mut n_sent = 0;
+                    while !is_over.load(Ordering::Relaxed) {
+                        send(&mut outside, (0..16).map(|n| frame(1, n)));
+                        n_sent += 16;
+                        thread::sleep(Duration::from_micros(100));
+                    }
+                    n_sent
+                }
+            });
+            let start = Instant::now();
+            while beside.switch.counters().received == 0 {
+                beside.set_offload_on(served.clone());
+                let Some(OffloadStatus::Refused(reason)) = beside.switch.offload_status() else {
+                    panic!("{:?}", beside.switch.offload_status());
+                };
+                assert!(reason.starts_with("port 50: "), "{reason}");
+                assert!(start.elapsed() < PATIENCE, "nothing was counted");
+                drain_port(&mut beside.ports[0], &mut beside.n_punted);
+            }
+            is_over.store(true, Ordering::Relaxed);
+            let n_sent: u64 = sender.join().unwrap();
+            // While a program is loaded nobody takes what comes to the socket.
+            let seen = |beside: &mut Beside| {
+                drain_port(&mut beside.ports[0], &mut beside.n_punted);
+                let n_lost = beside.ports[0].statistics().rx_dropped();
+                beside.n_punted + n_lost + beside.switch.counters().received
+            };
+            while seen(&mut beside) < n_sent {
+                assert!(start.elapsed() < 2 * PATIENCE);
+            }
+            assert_eq!(seen(&mut beside), n_sent);
+            beside.assert_accounted();
+        },
+    );
+}
+
+/// Takes what came by a port, which is nobody's.
+fn drain_port(port: &mut AfXdpPort, n: &mut u64) {
+    while let Ok(1..) = port.receive(0, 64, &mut |_| *n += 1) {}
+}
+
+/// An entry of the table `classes`.
+fn class(switch: &Switch, mask: [u8; 6], priority: i32, port: u16) -> TableEntry {
+    let program = switch.program().unwrap();
+    let table = program.table("ExchangeIngress.classes").unwrap();
+    let action = program.action_of(table, "ExchangeIngress.send").unwrap();
+    let key = MatchField::Ternary {
+        value: vec![0; 6],
+        mask: mask.to_vec(),
+    };
+    let args = vec![port.to_be_bytes().to_vec()];
+    TableEntry::new(vec![key], priority, ActionCall { action, args })
+}
+
+#[test]
+fn a_table_with_entries_that_do_not_fit_is_left_and_the_others_are_not() {
+    in_root_namespace(
+        "a_table_with_entries_that_do_not_fit_is_left_and_the_others_are_not",
+        || {
+            let mut beside = Beside::with("classes.p4", |_| {});
+            beside.insert(1, "forward", &[2, 9]);
+            let program = beside.switch.program().unwrap();
+            let table = program.table("ExchangeIngress.classes").unwrap();
+            let with_mask = |n: u32| {
+                let [_, _, high, low] = (n + 1).to_be_bytes();
+                [0, 0, 0, high, low, 0]
+            };
+            let mut classified = frame(0, 1);
+            classified[13] = 0xb6;
+            classified[..6].fill(0);
+            for n in 0..17 {
+                let entry = class(&beside.switch, with_mask(n), n as i32 + 1, 1);
+                beside.switch.insert_entry(table, entry).unwrap();
+                let Some(OffloadStatus::Forwarding(left)) = beside.switch.offload_status() else {
+                    panic!("{:?}", beside.switch.offload_status());
+                };
+                let left = left.iter().find(|it| it.place.contains("classes"));
+                let reason = left.map(|it| it.reason.as_str());
+                let expected = (n == 16).then_some("its entries have more than 16 masks");
+                assert_eq!(reason, expected, "{n}");
+                if n < 16 {
+                    beside.drain();
+                    beside.send(0, [classified.clone()]);
+                    assert_eq!(beside.receive(1, 1), [classified.clone()]);
+                }
+            }
+            // Where it is loaded anew, too.
+            for _ in 0..2 {
+                beside.send(0, [classified.clone(), frame(1, 3)]);
+                assert_eq!(beside.receive(2, 1), [left(1, 3, 9)]);
+                beside.forward_punted(1);
+                assert_eq!(beside.receive(1, 1), [classified.clone()]);
+                beside.set_offload();
+                beside.assert_forwards();
+            }
+            beside.assert_accounted();
+        },
+    );
+}
+
+#[test]
+fn masks_that_come_and_go_are_never_too_many() {
+    in_root_namespace("masks_that_come_and_go_are_never_too_many", || {
+        let mut beside = Beside::with("classes.p4", |_| {});
+        let program = beside.switch.program().unwrap();
+        let table = program.table("ExchangeIngress.classes").unwrap();
+        let mut classified = frame(0, 1);
+        classified[13] = 0xb6;
+        classified[..6].fill(0);
+        for n in 0..100_u32 {
+            let [_, _, high, low] = (n + 1).to_be_bytes();
+            let mask = [0, 0, 0, high, low, 0];
+            let entry = class(&beside.switch, mask, 1, (n % 2) as u16 + 1);
+            beside.switch.insert_entry(table, entry.clone()).unwrap();
+            if n % 10 == 0 {
+                beside.drain();
+                beside.send(0, [classified.clone()]);
+                let port = (n % 2) as usize + 1;
+                assert_eq!(beside.receive(port, 1), [classified.clone()]);
+            }
+            let removed = beside.switch.delete_entry(table, &entry.key, 1);
+            removed.unwrap();
+        }
+        beside.drain();
+        beside.switch.collect();
+        let Some(OffloadStatus::Forwarding(left)) = beside.switch.offload_status() else {
+            panic!("{:?}", beside.switch.offload_status());
+        };
+        assert!(
+            !left.iter().any(|it| it.place.contains("classes")),
+            "{left:?}"
+        );
+        assert_eq!(beside.n_punted, 0);
+        beside.assert_accounted();
+    });
+}
+
+#[test]
+fn what_was_lost_on_the_way_is_known_while_packets_come() {
+    in_root_namespace(
+        "what_was_lost_on_the_way_is_known_while_packets_come",
+        || {
+            let mut beside = Beside::new();
+            beside.insert(1, "forward", &[1, 1]);
+            beside.insert(2, "forward", &[2, 2]);
+            beside.drain();
+            ip("link set out1 down");
+            beside.send(0, (0..100).map(|n| frame(1, n)));
+            let start = Instant::now();
+            let refused = |beside: &mut Beside| {
+                let counters = beside.counters();
+                counters.dropped(DropReason::DeviceRefused)
+            };
+            let mut n_sent = 0;
+            while refused(&mut beside) < 100 {
+                // Packets come all the time.
+                beside.send(0, [frame(2, 1)]);
+                assert_eq!(beside.receive(2, 1).len(), 1);
+                n_sent += 1;
+                assert!(start.elapsed() < PATIENCE);
+            }
+            assert_eq!(refused(&mut beside), 100);
+            beside.assert_accounted();
+            assert_eq!(beside.counters().transmitted, n_sent);
+        },
+    );
+}
+
+#[test]
+fn versions_of_a_group_of_several_ports_take_each_other_s_places() {
+    in_root_namespace(
+        "versions_of_a_group_of_several_ports_take_each_other_s_places",
+        || {
+            let mut beside = Beside::new();
+            let all: Vec<_> = (0..N_PORTS).map(|port| (port, port)).collect();
+            beside.group(5, &all, true);
+            beside.insert(1, "flood", &[5]);
+            beside.drain();
+            for round in 0..20 {
+                let mut replicas = all.clone();
+                replicas.rotate_left(round % 3);
+                replicas.truncate(1 + round % 3);
+                beside.group(5, &replicas, false);
+                beside.drain();
+                beside.send(0, [frame(1, 1)]);
+                for (port, instance) in replicas {
+                    let copies = beside.receive(usize::from(port), 1);
+                    assert_eq!(copies, [left(1, 1, instance)], "{round}");
+                }
+            }
+            beside.assert_forwards();
+            beside.assert_accounted();
+        },
+    );
+}
