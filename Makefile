@@ -39,7 +39,7 @@ setup: packages toolchain .venv/stamp .venv-finsy/stamp .venv-bmv2-cli/stamp .ve
 
 # Packages of the lab's options are for CI: elsewhere their tests say what they lack.
 packages:
-	@$(PART) "Debian packages" scripts/install-packages $(if $(filter true,$(CI)),openvswitch rtpengine gstreamer janus go)
+	@$(PART) "Debian packages" scripts/install-packages $(if $(filter true,$(CI)),openvswitch rtpengine gstreamer janus clang go)
 
 toolchain:
 	@scripts/check-toolchain
@@ -114,6 +114,7 @@ thesis: packages .venv/stamp build ## the thesis' experiment whole, beside its f
 
 bench: packages .venv/stamp build ## the switch beside its peers, engine by engine; 20 minutes, as root
 	@scripts/install-packages openvswitch || echo "bench: without Open vSwitch"
+	@scripts/install-packages clang || echo "bench: without the relay in XDP"
 	scripts/as-root ./reprise-lab run bench $(BENCH)
 
 test: setup lint test-generated test-rust test-e2e test-finsy test-bmv2-cli test-clients test-alone ## every test, and lint
