@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lab.bench.charts import Axis, Bar, Bars, Line, Lines, finite
-from lab.bench.names import COLOURS, MARKERS, PORTS, count, name_of, number
+from lab.bench.names import COLOURS, MARKERS, PORTS, WAITS, count, name_of, number
 from lab.bench.results import OverloadRow, PktswitchRow, PriorityRow
 from lab.drawing import GREY
 from lab.page import Table
@@ -161,7 +161,8 @@ def pktswitch_figures(rows: Sequence[PktswitchRow]) -> list[Bars]:
         bars = [Bar("pktswitch, netmap", GREY, published)]
         bars += [
             Bar(
-                f"{name_of(row.row)}, {row.fanout} cop{'ies' if row.fanout > 1 else 'y'}",
+                f"{name_of(row.row, row.engine)}, "
+                f"{row.fanout} cop{'ies' if row.fanout > 1 else 'y'}",
                 COLOURS.get(row.row, GREY),
                 max(getattr(row, column), 0.0),
             )
@@ -173,7 +174,8 @@ def pktswitch_figures(rows: Sequence[PktswitchRow]) -> list[Bars]:
                 title=f"Sockets against kernel bypass: less {what}",
                 label=f"{what}, less by (%)",
                 bars=tuple(bars),
-                note="UDP sockets against AF_XDP, both sleeping; a bar of 0 is no gain.",
+                note="UDP sockets against AF_XDP, both sleeping, or against XDP in the kernel (the "
+                "relay by hand, the kernel engine); a bar of 0 is no gain.",
             )
         )
     return charts
@@ -185,7 +187,7 @@ def pktswitch_tables(rows: Sequence[PktswitchRow]) -> list[Table]:
         return []
     lines = [
         (
-            f"{name_of(row.row)}, {'spinning' if row.wait == 'spin' else 'sleeping'}",
+            f"{name_of(row.row, row.engine)}, {WAITS.get(row.wait, row.wait)}",
             str(row.fanout),
             *(
                 text
@@ -203,7 +205,7 @@ def pktswitch_tables(rows: Sequence[PktswitchRow]) -> list[Table]:
         )
         for row in rows
     ]
-    three = ("sockets", "AF_XDP", "change, %")
+    three = ("sockets", "beyond", "change, %")
     return [
         Table(
             key="table-pktswitch",
@@ -216,7 +218,8 @@ def pktswitch_tables(rows: Sequence[PktswitchRow]) -> list[Table]:
             ),
             columns=("forwarder", "copies", *three, *three, *three),
             rows=tuple(lines),
-            note="pktswitch on netmap: -76 % overhead, -89 % delay; no absolute values were "
-            "published. `docs/performance.md` says why ours differ.",
+            note="Beyond: AF_XDP, or XDP in the kernel. pktswitch on netmap: -76 % overhead, "
+            "-89 % delay; no absolute values were published. "
+            "`docs/performance.md` says why ours differ.",
         )
     ]

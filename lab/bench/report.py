@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from html import escape
 
 from lab import page
-from lab.bench import fanout_figures, load_figures, pipeline_figures
+from lab.bench import fanout_figures, kernel_figures, load_figures, pipeline_figures
 from lab.bench.charts import Chart, svg_for_page
 from lab.bench.results import Results
 from lab.neobft import figures as neobft
@@ -26,6 +26,7 @@ class Section:
 def sections_of(results: Results) -> list[Section]:
     """All that there are rows for."""
     beside = fanout_figures.Beside(results.fanout_rounds)
+    kernel_beside = fanout_figures.Beside(results.kernel_rounds)
     sections = [
         Section(
             "fanout",
@@ -33,6 +34,13 @@ def sections_of(results: Results) -> list[Section]:
             _FANOUT,
             tuple(fanout_figures.figures(results.fanout, beside)),
             tuple(fanout_figures.tables(results.fanout, beside)),
+        ),
+        Section(
+            "kernel",
+            "In the kernel",
+            _KERNEL,
+            tuple(kernel_figures.figures(results.kernel, kernel_beside)),
+            tuple(kernel_figures.tables(results.kernel, kernel_beside, results.kernel_processor)),
         ),
         Section(
             "pipelines",
@@ -112,6 +120,12 @@ _FANOUT = (
     "One 1400-byte packet in, n copies out of the same veth port. A forwarder has one processor, "
     "load and sink the other; a BPF program at the sink counts the copies of each viewer and drops "
     "them, the same for all. Like is beside like: spinning with spinning, sleeping with sleeping."
+)
+_KERNEL = (
+    "The same packets; the P4 program is an XDP program in the kernel, which makes the copies too. "
+    "Its peer is a relay in XDP by hand (`lab/peers/xdp_relay`). A thread of the kernel's own has "
+    "the SFU's processor, so load and forwarder have one each, as on AF_XDP. A packet that the "
+    "SFU's end does not take is lost."
 )
 _PIPELINES = (
     "The switch in memory, without ports: what a packet costs in a pipeline. Naive is the native "

@@ -9,6 +9,9 @@
  * With --audio-every some packets are audio: to a port of their own, marked for expedited forwarding
  * (RFC 3246), for as many viewers whose addresses follow the others'.
  *
+ * With --refused-are-lost a packet that the interface does not take is lost, as at a network card: a
+ * forwarder in the kernel that is behind refuses packets there. Otherwise it is offered again.
+ *
  * With --watch every packet says which it is and when it was sent, and the sink keeps of each
  * address the first and the last packet whose copy came, and how many copies came out of order.
  *
@@ -95,6 +98,7 @@ static struct {
     uint32_t sfu_ip, host_ip, first_viewer_ip;
     uint16_t sfu_port, host_port, viewer_port, audio_port;
     uint32_t n_viewers, frame_len, sample_every, audio_every;
+    bool refused_are_lost;
 } config = {.seconds = 1, .frame_len = 1400, .n_viewers = 1, .n_packets_max = UINT64_MAX};
 
 static struct sample samples[SAMPLES_MAX + 1];
@@ -513,7 +517,10 @@ static void send_some(struct sender *sender, uint32_t n) {
     for (uint32_t done = 0; done < n;) {
         int sent = sendmmsg(sender->fd, sender->messages + done, n - done, 0);
         if (sent > 0) done += (uint32_t)sent;
-        else if (errno == EAGAIN || errno == ENOBUFS || errno == EINTR) sender->n_refusals++;
+        else if (errno == EAGAIN || errno == ENOBUFS || errno == EINTR) {
+            sender->n_refusals++;
+            done += errno == ENOBUFS && config.refused_are_lost;
+        }
         else fail("send");
     }
     sender->n_sent += n;
@@ -696,7 +703,7 @@ static const char usage[] =
     "            --sfu ADDRESS:PORT --host ADDRESS:PORT --first-viewer ADDRESS:PORT\n"
     "            --sfu-mac MAC --host-mac MAC [--frame-len BYTES] [--packets N]\n"
     "            [--sample-every N --samples FILE] [--audio-every N --audio-port PORT]\n"
-    "            [--watch FILE]\n"
+    "            [--watch FILE] [--refused-are-lost]\n"
     "       load --frames FILE --sink NAME --interface NAME --rate PACKETS_PER_SECOND --seconds S\n"
     "            --viewers N --first-viewer ADDRESS:PORT\n"
     "       load --push afpacket|afxdp --interface NAME --seconds S --sfu ... --host ...\n";
@@ -711,6 +718,7 @@ static void parse(int argc, char **argv) {
         {"packets", 1, NULL, 'k'},      {"watch", 1, NULL, 'w'},
         {"audio-every", 1, NULL, 'a'},  {"audio-port", 1, NULL, 'u'},
         {"frames", 1, NULL, 'g'},       {"sink", 1, NULL, 'c'},
+        {"refused-are-lost", 0, NULL, 'o'},
         {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -729,6 +737,7 @@ static void parse(int argc, char **argv) {
         case 'f': config.samples_path = optarg; break;
         case 'p': config.push = optarg; break;
         case 'k': config.n_packets_max = strtoull(optarg, NULL, 10); break;
+        case 'o': config.refused_are_lost = true; break;
         case 'w': config.watch_path = optarg; break;
         case 'g': config.frames_path = optarg; break;
         case 'c': config.sink_interface = optarg; break;

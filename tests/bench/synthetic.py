@@ -4,7 +4,7 @@ import itertools
 from dataclasses import fields
 from typing import Any
 
-from lab.bench.results import FanoutRow, OverloadRow, PktswitchRow, PriorityRow
+from lab.bench.results import FanoutRow, OverloadRow, PktswitchRow, PriorityRow, ProcessorRow
 
 RELAY_RATE = 800_000.0
 SHARE_OF_RELAY = 0.95
@@ -96,6 +96,29 @@ def _pktswitch() -> str:
     return _csv(_header(PktswitchRow), lines)
 
 
+def _kernel() -> str:
+    rates = {
+        "p4_replication,kernel,xdp,thread": 0.85,
+        "xdp_relay,,xdp,thread": 1.0,
+        "p4_replication,native,afxdp,spin": 0.32,
+    }
+    lines = [
+        f"{name},{n},{3e6 * share * n / (n + 2):.0f},3000000,9,30,{20 / share + n / 4:.1f},60,"
+        f"{330 / share:.0f}"
+        for name, share in rates.items()
+        for n in (1, 8, 16, 64)
+    ]
+    return _csv(_header(FanoutRow), lines)
+
+
+def _processor() -> str:
+    lines = [
+        "p4_replication,kernel,xdp,thread,11,360,0,0.01,700",
+        "p4_replication,native,afxdp,sleep,11,360,0,0.02,2600",
+    ]
+    return _csv(_header(ProcessorRow), lines)
+
+
 def files() -> dict[str, str]:
     """All files by name."""
     priority = "sfu_priority,native,afxdp,spin,8,1.2,1,9,0,81,0.2,1,0"
@@ -108,4 +131,7 @@ def files() -> dict[str, str]:
         "overload.csv": _overload(),
         "priority.csv": _csv(_header(PriorityRow), [priority]),
         "pktswitch.csv": _pktswitch(),
+        "kernel.csv": _kernel(),
+        "kernel-rounds.csv": _csv(_header(FanoutRow), []),
+        "kernel-processor.csv": _processor(),
     }
