@@ -91,7 +91,7 @@ class Meter:
             rate_pps,
             self.step_s,
             frame_len_bytes=FRAME_LEN_BYTES,
-            refused_are_lost=self.forwarder.is_in_kernel,
+            is_in_kernel=self.forwarder.is_in_kernel,
         )
         cpu_s = self.set_up.cpu_s() - before_s
         self.probes.append(Probe(self.forwarder, rate_pps, run, cpu_s))

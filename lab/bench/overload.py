@@ -137,7 +137,7 @@ def _offer(
             frame_len_bytes=FRAME_LEN_BYTES,
             sample_every=max(1, round(rate_pps / SAMPLES_PER_S)),
             samples=Path(file.name),
-            refused_are_lost=forwarder.is_in_kernel,
+            is_in_kernel=forwarder.is_in_kernel,
         )
         samples = load.read_samples(Path(file.name))
     last = [sample.last_copy_ns / 1e3 for sample in samples if sample.copies]

@@ -95,7 +95,7 @@ def _busy_delay_us(forwarder: Forwarder, n: int, rate_pps: float) -> float:
             frame_len_bytes=fanout.FRAME_LEN_BYTES,
             sample_every=max(1, round(rate_pps / SAMPLES_PER_S)),
             samples=Path(file.name),
-            refused_are_lost=forwarder.is_in_kernel,
+            is_in_kernel=forwarder.is_in_kernel,
         )
         samples = load.read_samples(Path(file.name))
     n_copies = sum(sample.copies for sample in samples)

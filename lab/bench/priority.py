@@ -56,7 +56,7 @@ def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[
                 for_s,
                 frame_len_bytes=FRAME_LEN_BYTES,
                 audio_every=AUDIO_EVERY,
-                refused_are_lost=forwarder.is_in_kernel,
+                is_in_kernel=forwarder.is_in_kernel,
             )
 
         def sweep() -> list[PriorityRow]:

@@ -2,7 +2,8 @@
 
 A frame that comes by a veth is forwarded on the processor that sent it (`shared`): sender and SFU
 have one processor together. Or a thread of the kernel's own does it (`thread`), on the SFU's
-processor as every other SFU: `threaded` of sysfs-class-net.
+processor as every other SFU (`threaded` of sysfs-class-net). It has a real-time priority, for it
+stands for a card's interrupt, which no process keeps waiting.
 """
 
 from pathlib import Path
@@ -10,11 +11,12 @@ from pathlib import Path
 from lab.netns import Namespace
 from lab.process import ChildError, run
 from lab.rows.row import Variant
-from lab.sites import SFU_CPU, Site
+from lab.sites import LOAD_CPU, SFU_CPU, Site
 
 SHARED, THREAD = "shared", "thread"
 PORT = "xdp"
 """Of a variant whose frames are forwarded in the kernel."""
+PRIORITY = 1
 VARIANTS = (Variant(port=PORT, wait=THREAD), Variant(port=PORT, wait=SHARED))
 
 
@@ -28,16 +30,19 @@ def threads(site: Site, wait: str) -> tuple[int, ...]:
     """The threads that forward, on the SFU's processor; none where the sender's does it.
 
     To be called when the programs are attached: the kernel makes an interface's threads anew then.
+    The hosts' ends get threads too, on the load's processor. A ring between two ends holds 256
+    frames, and a thread gives it some thousand copies before anybody else has its turn there.
     """
     if wait != THREAD:
         return ()
     found: list[int] = []
     for link in site.links:
-        found += _threads_of(site.sfu, link.sfu_interface)
+        _threads_of(site.hosts, link.host_interface, LOAD_CPU)
+        found += _threads_of(site.sfu, link.sfu_interface, SFU_CPU)
     return tuple(found)
 
 
-def _threads_of(namespace: Namespace, interface: str) -> list[int]:
+def _threads_of(namespace: Namespace, interface: str, cpu: int) -> list[int]:
     before = set(_named(interface))
     # The sysfs of another network namespace has to be mounted from inside it.
     do = f"mount -t sysfs sysfs /sys && echo 1 > /sys/class/net/{interface}/threaded"
@@ -46,7 +51,8 @@ def _threads_of(namespace: Namespace, interface: str) -> list[int]:
     if not new:
         raise ChildError(f"the kernel has made no thread for {interface}")
     for pid in new:
-        run(["taskset", "--pid", "--cpu-list", str(SFU_CPU), str(pid)])
+        run(["taskset", "--pid", "--cpu-list", str(cpu), str(pid)])
+        run(["chrt", "--fifo", "--pid", str(PRIORITY), str(pid)])
     return new
 
 

@@ -12,6 +12,9 @@ use crate::sys::{ProgramTestRun, call, number};
 /// Room for what a program puts in front of a frame or behind it.
 const GROWTH_BYTES: usize = 512;
 
+/// `BPF_F_TEST_XDP_LIVE_FRAMES`
+const LIVE_FRAMES: u32 = 1 << 1;
+
 /// What an XDP program says is to become of a frame, `enum xdp_action`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -112,6 +115,25 @@ impl Program {
             ..Context::default()
         };
         self.run(frame, repeat, Some(&context))
+    }
+
+    /// Runs the program over so many frames like this one, one after the other, and does with each what the
+    /// program says. Up to 64 of them go to a device before its receiver has its turn.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn send(&self, frame: &[u8], n_frames: u32) -> io::Result<()> {
+        let mut attributes = ProgramTestRun {
+            program_fd: number(self.as_fd()),
+            in_bytes: u32::try_from(frame.len()).map_err(io::Error::other)?,
+            frame_in: frame.as_ptr() as u64,
+            repeat: n_frames,
+            flags: LIVE_FRAMES,
+            ..ProgramTestRun::default()
+        };
+        // SAFETY: the frame is as long as said and lives through the call; the kernel writes nothing here.
+        unsafe { call(&mut attributes) }?;
+        Ok(())
     }
 
     fn run(&self, frame: &[u8], repeat: u32, context: Option<&Context>) -> io::Result<TestRun> {

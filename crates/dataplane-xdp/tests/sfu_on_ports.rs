@@ -12,10 +12,14 @@ mod frames;
 mod namespace;
 mod support;
 
+use std::os::fd::AsFd;
 use std::process::Command;
 use std::time::Instant;
 
+use bpf::{Map, MapConfig, MapKind, Program, ProgramConfig, ProgramKind};
 use dataplane::{DropReason, OffloadStatus, PortId, Switch, SwitchConfig};
+use dataplane_xdp::asm::{Assembler, Helper, Reg, Symbol};
+use dataplane_xdp::image::MapRef;
 use dataplane_xdp::runtime::{KernelOffload, KernelPort};
 use frames::PATIENCE;
 use namespace::{in_root_namespace, veth_pair};
@@ -31,6 +35,31 @@ fn switch() -> Switch {
     switch.set_program(program_at(&root().join("p4/sfu.p4")).unwrap());
     sfu::set_up(&mut switch, N_VIEWERS);
     switch
+}
+
+/// Sends every frame by the first entry of a map of devices.
+fn redirecting(devices: &Map) -> Program {
+    let mut asm = Assembler::default();
+    asm.symbol(Reg(1), Symbol::Map(MapRef(0)));
+    asm.mov_imm(Reg(2), 0);
+    asm.mov_imm(Reg(3), 0);
+    asm.call(Helper::RedirectMap);
+    asm.exit();
+    let code = asm.finish().unwrap();
+    let program = Program::load(&ProgramConfig {
+        name: "test",
+        kind: ProgramKind::Xdp,
+        has_fragments: false,
+        instructions: &code.link(|_| devices.as_fd()),
+    });
+    program.unwrap()
+}
+
+fn interface_index(name: &str) -> u32 {
+    let mut ip = Command::new("ip");
+    let shown = ip.args(["-oneline", "link", "show", name]).output();
+    let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
+    shown.split(':').next().unwrap().parse().unwrap()
 }
 
 /// By port what leaves.
@@ -110,15 +139,44 @@ impl Sides {
         let came_by = &mut self.outside[usize::from(sfu::PORT.0)];
         came_by.transmit(0, frame.into()).unwrap();
         came_by.flush().unwrap();
+        self.assert_sent(&expected, frame)
+    }
+
+    /// Frames like this one through both, which come before the port's program has its turn.
+    fn pass_together(&mut self, frame: &[u8], n: u32) -> usize {
+        let mut expected: Sent = vec![Vec::new(); N_PORTS.into()];
+        for _ in 0..n {
+            for (port, sent) in self.expected(frame).into_iter().enumerate() {
+                expected[port].extend(sent);
+            }
+        }
+        let devices = Map::create(&MapConfig {
+            name: "test",
+            kind: MapKind::DeviceMap,
+            key_bytes: 4,
+            value_bytes: 8,
+            n_entries_max: 1,
+            flags: 0,
+            inner: None,
+        });
+        let devices = devices.unwrap();
+        let outside = interface_index(&format!("out{}", sfu::PORT.0));
+        devices.set_device(0, outside, None).unwrap();
+        redirecting(&devices).send(frame, n).unwrap();
+        self.assert_sent(&expected, frame)
+    }
+
+    /// Returns how many there were.
+    fn assert_sent(&mut self, expected: &Sent, frame: &[u8]) -> usize {
         let mut sent: Sent = vec![Vec::new(); N_PORTS.into()];
         let start = Instant::now();
         let lengths = |sent: &Sent| sent.iter().map(Vec::len).collect::<Vec<_>>();
-        while lengths(&sent) != lengths(&expected) {
+        while lengths(&sent) != lengths(expected) {
             assert!(
                 start.elapsed() < PATIENCE,
                 "{frame:02x?}: {:?} of {:?}",
                 lengths(&sent),
-                lengths(&expected)
+                lengths(expected)
             );
             self.run_engine();
             for (port, sent) in self.outside.iter_mut().zip(&mut sent) {
@@ -126,7 +184,7 @@ impl Sides {
                 port.receive(0, 64, &mut take).unwrap();
             }
         }
-        assert_eq!(sent, expected, "{frame:02x?}");
+        assert_eq!(sent, *expected, "{frame:02x?}");
         expected.iter().map(Vec::len).sum()
     }
 
@@ -197,6 +255,23 @@ fn what_leaves_the_ports_and_what_is_counted_is_the_interpreter_s() {
             }
             sides.assert_counts_are_equal();
             assert_eq!(sides.n_punted, 1, "ARP alone writes registers");
+        },
+    );
+}
+
+#[test]
+fn copies_of_packets_that_come_together_go_to_their_own_viewers() {
+    in_root_namespace(
+        "copies_of_packets_that_come_together_go_to_their_own_viewers",
+        || {
+            let mut sides = Sides::new();
+            let frame = sfu::frame(b"one of some packets");
+            // More than one packet's copies are in a device's queue, and no ring is full.
+            for n in 1..=8 {
+                let n_copies = usize::from(N_VIEWERS) * n as usize;
+                assert_eq!(sides.pass_together(&frame, n), n_copies);
+            }
+            sides.assert_counts_are_equal();
         },
     );
 }

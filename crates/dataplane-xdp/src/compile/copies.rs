@@ -125,7 +125,7 @@ impl Emit<'_> {
         self.asm.load(Size::B8, FRAME_END, FRAME, places);
         self.asm.mov(R1, FRAME_END);
         self.asm.alu_imm(Alu::Rsh, R1, 32);
-        self.load_word(R2, Word::Serial);
+        self.load_word(R2, Word::CopySerial);
         self.asm.jump_if(Jump::Eq, R1, R2, next);
         self.load_word(R1, Word::FanOut);
         self.asm.store(Size::B4, R10, STACK_KEY, R1);
@@ -134,7 +134,7 @@ impl Emit<'_> {
         self.look_up(fan_out.places, STACK_KEY);
         self.asm.jump_if_imm(Jump::Eq, R0, 0, punt);
         self.asm.load(Size::B4, FRAME_END, R0, 0);
-        self.load_word(R1, Word::Serial);
+        self.load_word(R1, Word::CopySerial);
         self.asm.alu_imm(Alu::Lsh, R1, 32);
         self.asm.alu(Alu::Or, FRAME_END, R1);
         self.asm.jump(known);

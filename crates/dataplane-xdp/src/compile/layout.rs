@@ -40,6 +40,9 @@ pub(super) enum Word {
     SentBytes,
     /// The last packet's number of those that this processor replicated. It survives packets.
     Serial,
+    /// The number of the packet that a copy is of. It is not the last one's where a processor has taken
+    /// several packets before their copies leave.
+    CopySerial,
     /// A group's fan-out.
     FanOut,
     /// A group's replicas.

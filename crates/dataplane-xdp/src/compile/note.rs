@@ -4,7 +4,7 @@
 use dataplane::engine::ir::{AnyStack, FieldId, HeaderId, Meaning, Moment};
 
 use super::{
-    emit::{Emit, Native, SCRATCH, STACK_VERSION},
+    emit::{Emit, Kind, Native, SCRATCH, STACK_VERSION},
     layout::{Layout, Word},
     needs::Needs,
 };
@@ -17,11 +17,19 @@ const BYTES_MAX: u32 = 128;
 #[derive(Debug, Clone, Copy)]
 enum Item {
     Version,
-    Word(Word),
+    /// A word that ingress has, and where the copies have it.
+    Word(Word, Word),
     Valid(i16),
     Next(AnyStack),
     /// A word of a field.
     Field(FieldId, u32),
+}
+
+impl Item {
+    /// A word that copies have where ingress has it.
+    fn same(word: Word) -> Self {
+        Item::Word(word, word)
+    }
 }
 
 /// The layout of the note.
@@ -47,12 +55,12 @@ impl Note {
         let ir = needs.ir();
         let mut items = vec![
             (Item::Version, Size::B8),
-            (Item::Word(Word::Serial), Size::B4),
-            (Item::Word(Word::FanOut), Size::B4),
-            (Item::Word(Word::IngressBytes), Size::B4),
+            (Item::Word(Word::Serial, Word::CopySerial), Size::B4),
+            (Item::same(Word::FanOut), Size::B4),
+            (Item::same(Word::IngressBytes), Size::B4),
         ];
         if needs.told(Moment::Egress, Meaning::PacketLength).is_some() {
-            items.push((Item::Word(Word::PacketLength), Size::B4));
+            items.push((Item::same(Word::PacketLength), Size::B4));
         }
         items.extend(
             layout
@@ -142,7 +150,13 @@ impl Emit<'_> {
     fn item_at(&self, item: Item) -> (Size, Reg, i16) {
         match item {
             Item::Version => (Size::B8, R10, STACK_VERSION),
-            Item::Word(word) => (Size::B8, SCRATCH, self.layout.word(word)),
+            Item::Word(ingress, copies) => {
+                let word = match self.kind {
+                    Kind::Ports => ingress,
+                    Kind::Copies => copies,
+                };
+                (Size::B8, SCRATCH, self.layout.word(word))
+            }
             Item::Valid(at) => (Size::B4, SCRATCH, at),
             Item::Next(stack) => (Size::B8, SCRATCH, self.layout.next_index(stack)),
             Item::Field(field, word) => (Size::B8, SCRATCH, self.layout.field(field, word)),
