@@ -297,6 +297,7 @@ class Benchmark(_Model):
         "priority",
         "pktswitch",
         "kernel",
+        "switching",
         "pisces",
         "neobft",
     ]

@@ -1,12 +1,14 @@
 """Forwarding in the kernel: the kernel engine beside the relay in XDP by hand, and beside AF_XDP.
 
-All take turns (`lab.bench.turns`) on the SFU's processor, where the kernel's are a thread. Then the
-processor time of each: without a packet, and with the thesis' fastest stream to all its viewers.
+They take turns (`lab.bench.turns`). The kernel makes the copies on the sender's processor, which so
+has two things to do; AF_XDP has a processor to itself. Then the processor time of each: without a
+packet, and with the thesis' fastest stream to all its viewers; there a thread of the kernel's own
+forwards, whose time is known.
 """
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from lab.bench import load, turns
@@ -32,8 +34,8 @@ VIEWERS = 11
 """The thesis' most."""
 IDLE_S, BUSY_S = 2.0, 3.0
 PROCESSOR_CELL_S = IDLE_S + BUSY_S + 2.0
-KERNEL = Forwarder("p4_replication", "kernel", in_kernel.PORT, in_kernel.THREAD)
-RELAY = Forwarder("xdp_relay", "", in_kernel.PORT, in_kernel.THREAD)
+KERNEL = Forwarder("p4_replication", "kernel", in_kernel.PORT, in_kernel.SHARED)
+RELAY = Forwarder("xdp_relay", "", in_kernel.PORT, in_kernel.SHARED)
 NATIVE = Forwarder("p4_replication", "native", "afxdp", "spin")
 SLEEPING = Forwarder("p4_replication", "native", "afxdp", "sleep")
 
@@ -62,13 +64,19 @@ def forwarders() -> list[Forwarder]:
     return [one for one in (KERNEL, RELAY, NATIVE) if there_is(one.row)]
 
 
+def timed() -> list[Forwarder]:
+    """Whose processor time is measured."""
+    threads = (replace(one, wait=in_kernel.THREAD) for one in (KERNEL, RELAY))
+    return [one for one in (*threads, SLEEPING, NATIVE) if there_is(one.row)]
+
+
 def cells(fanouts: Sequence[int] = (), rounds: int = 0, *, is_quick: bool = False) -> list[Cell]:
     """The sets of every fan-out, then the processor time of each."""
     beside = tuple(forwarders())
     chosen = fanouts or (FANOUTS[-1:] if is_quick else FANOUTS)
     sets = rounds or (1 if is_quick else SETS)
     todo = [Cell(beside, fanout, number) for number in range(sets) for fanout in chosen]
-    return [*todo, *(Cell((one,), 0) for one in (*beside, SLEEPING))]
+    return [*todo, *(Cell((one,), 0) for one in timed())]
 
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
@@ -104,7 +112,12 @@ def processor_time(
         idle = (set_up.cpu_s() - before_s) / (time.monotonic() - began_s)
         before_s = set_up.cpu_s()
         offered = load.offer(
-            site, VIEWERS, LATENCY_RATE_PPS, busy_s, frame_len_bytes=FRAME_LEN_BYTES
+            site,
+            VIEWERS,
+            LATENCY_RATE_PPS,
+            busy_s,
+            frame_len_bytes=FRAME_LEN_BYTES,
+            is_in_kernel=forwarder.is_in_kernel,
         )
         busy_s = set_up.cpu_s() - before_s
     return ProcessorRow(

@@ -59,7 +59,7 @@ def figures(rows: Sequence[FanoutRow], beside: Beside) -> list[Lines]:
             x=x,
             y=Axis("median delay at 360 packets/s (µs)", is_log=True),
             lines=tuple(_lines(rows, lambda row: row.last_copy_p50_us)),
-            note="The kernel's thread sleeps between packets and has to be woken; AF_XDP spins.",
+            note="The kernel forwards where the packet is sent; AF_XDP spins on another processor.",
         ),
     ]
 
@@ -131,8 +131,8 @@ def _table(rows: Sequence[FanoutRow], beside: Beside) -> Table:
             "of AF_XDP's",
         ),
         rows=tuple(lines),
-        note="Medians over the rounds, of ratios too. The processor time in the kernel has the "
-        "work for received packets in it, that of AF_XDP has not: there the sender does it.",
+        note="Medians over the rounds, of ratios too. What the kernel does for the sender on the "
+        "sender's processor is not told apart.",
     )
 
 
@@ -153,7 +153,8 @@ def _processor_table(times: Sequence[ProcessorRow]) -> Table:
             for row in times
         ),
         note="What spins takes its processor whether packets come or not. In the kernel: the "
-        "thread that forwards, and the process beside it.",
+        "thread that forwards, and the process beside it. It receives the packets too, which on "
+        "AF_XDP is done on the sender's processor.",
     )
 
 

@@ -150,6 +150,19 @@ class ProcessorRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchingRow:
+    """switching.csv: small frames from one port to another."""
+
+    program: str
+    switch: str
+    """As `lab.pisces.switches` names them."""
+    frame_bytes: int
+    flows: int
+    packets_per_s_lossless: float
+    packets_per_s_peak: float
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """All rows, the facts of the session, the missing measurements, and the missing files."""
 
@@ -166,6 +179,7 @@ class Results:
     kernel: tuple[FanoutRow, ...]
     kernel_rounds: tuple[FanoutRow, ...]
     kernel_processor: tuple[ProcessorRow, ...]
+    switching: tuple[SwitchingRow, ...]
     pisces: tuple[PiscesRow, ...]
     pisces_complexity: tuple[Counted, ...]
     pisces_headers: tuple[Change, ...]
@@ -187,6 +201,7 @@ FILES = (
     "kernel.csv",
     "kernel-rounds.csv",
     "kernel-processor.csv",
+    "switching.csv",
     "pisces.csv",
     "pisces-complexity.csv",
     "pisces-headers.csv",
@@ -220,6 +235,7 @@ def results_of(
         kernel=rows(FanoutRow, "kernel.csv"),
         kernel_rounds=rows(FanoutRow, "kernel-rounds.csv"),
         kernel_processor=rows(ProcessorRow, "kernel-processor.csv"),
+        switching=rows(SwitchingRow, "switching.csv"),
         pisces=rows(PiscesRow, "pisces.csv"),
         pisces_complexity=rows(Counted, "pisces-complexity.csv"),
         pisces_headers=rows(Change, "pisces-headers.csv"),

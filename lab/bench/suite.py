@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lab.bench import kernel, matrix, overload, pktswitch, priority
+from lab.bench import kernel, matrix, overload, pktswitch, priority, switching
 from lab.bench.experiment import Failures
 from lab.bench.forwarders import Forwarder
 from lab.bench.matrix import RAW, Choice
@@ -23,7 +23,6 @@ OVERLOADED = (
     "replication",
     "recirculation native afxdp",
     "pktswitch_bypass afxdp",
-    "xdp_relay",
     "bmv2",
 )
 OVERLOAD_OFFERED = (0.1, 0.5, 0.9, 1.0, 2.0, 4.0, 10.0)
@@ -53,6 +52,7 @@ FILES = {
     "priority": "priority.csv",
     "pktswitch": "pktswitch.csv",
     "kernel": "kernel.csv",
+    "switching": "switching.csv",
     "pisces": "pisces.csv",
     "neobft": "neobft.csv",
 }
@@ -143,6 +143,19 @@ def _kernel(part: Benchmark) -> Measurement:
     )
 
 
+def _switching(part: Benchmark) -> Measurement:
+    todo = [
+        cell
+        for cell in switching.cells(is_quick=part.short)
+        if not part.only or any(word in str(cell) for word in part.only)
+    ]
+    return Measurement(
+        FILES[part.measure],
+        sum(cell.planned_s for cell in todo),
+        lambda folder: switching.run(folder, todo),
+    )
+
+
 def _pisces(part: Benchmark) -> Measurement:
     todo = [
         cell
@@ -171,6 +184,7 @@ _MEASUREMENTS: dict[str, Callable[[Benchmark], Measurement]] = {
     "priority": _priority,
     "pktswitch": _pktswitch,
     "kernel": _kernel,
+    "switching": _switching,
     "pisces": _pisces,
     "neobft": _neobft,
 }

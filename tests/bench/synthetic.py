@@ -4,7 +4,14 @@ import itertools
 from dataclasses import fields
 from typing import Any
 
-from lab.bench.results import FanoutRow, OverloadRow, PktswitchRow, PriorityRow, ProcessorRow
+from lab.bench.results import (
+    FanoutRow,
+    OverloadRow,
+    PktswitchRow,
+    PriorityRow,
+    ProcessorRow,
+    SwitchingRow,
+)
 
 RELAY_RATE = 800_000.0
 SHARE_OF_RELAY = 0.95
@@ -98,8 +105,8 @@ def _pktswitch() -> str:
 
 def _kernel() -> str:
     rates = {
-        "p4_replication,kernel,xdp,thread": 0.85,
-        "xdp_relay,,xdp,thread": 1.0,
+        "p4_replication,kernel,xdp,shared": 0.85,
+        "xdp_relay,,xdp,shared": 1.0,
         "p4_replication,native,afxdp,spin": 0.32,
     }
     lines = [
@@ -119,6 +126,17 @@ def _processor() -> str:
     return _csv(_header(ProcessorRow), lines)
 
 
+def _switching() -> str:
+    rates = {"kernel": 2e6, "linux": 1e6, "reprise": 9e5, "ovs": 9.5e5}
+    lines = [
+        f"{program},{switch},64,64,{rate:.0f},{1.1 * rate:.0f}"
+        for program in ("l2", "l2l3", "l2l3_acl")
+        for switch, rate in rates.items()
+        if (program, switch) != ("l2l3_acl", "linux")
+    ]
+    return _csv(_header(SwitchingRow), lines)
+
+
 def files() -> dict[str, str]:
     """All files by name."""
     priority = "sfu_priority,native,afxdp,spin,8,1.2,1,9,0,81,0.2,1,0"
@@ -134,4 +152,5 @@ def files() -> dict[str, str]:
         "kernel.csv": _kernel(),
         "kernel-rounds.csv": _csv(_header(FanoutRow), []),
         "kernel-processor.csv": _processor(),
+        "switching.csv": _switching(),
     }
