@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from lab.frames import PROTOCOL_UDP
-from lab.pisces.network import PROGRAMS, PROTOCOL_TCP, ROUTERS, published, station_mac
+from lab.pisces.network import PROGRAMS, PROTOCOL_TCP, ROUTERS, station_mac
 from lab.pisces.openflow import DIFFERENCES
 from lab.pisces.switches import (
     CONTESTANTS,
     KERNEL_NAME,
-    LINUX_NAME,
     ON,
     OPTIMISED,
     Contestant,
@@ -27,7 +26,7 @@ SEED = 20261123
 DROP_ELIGIBLE = 0x1000
 OVS = Contestant("ovs", "", ON)
 NATIVE = Contestant("reprise", OPTIMISED, ON)
-KERNEL, LINUX = Contestant(KERNEL_NAME, "", ""), Contestant(LINUX_NAME, "", "")
+KERNEL = Contestant(KERNEL_NAME, "", "")
 ROUTED = Packet(1, station_mac(0, 0), ROUTERS[0])
 WITH_OPTIONS = replace(
     ROUTED, options=bytes.fromhex("01010100"), ports=(9, 443), protocol=PROTOCOL_TCP
@@ -82,22 +81,6 @@ def test_the_same_on_af_xdp(
     open_vswitch: None, system_root: None, program: str, tmp_path: Path
 ) -> None:
     same_as_open_vswitch([NATIVE, OVS, KERNEL], "afxdp", program, tmp_path)
-
-
-@pytest.mark.parametrize("program", ["l2", "l2l3"])
-def test_linux_forwards_what_the_benchmark_offers_as_the_programs_do(
-    open_vswitch: None, program: str, tmp_path: Path
-) -> None:
-    network = published()
-    packets = [Packet(1, station_mac(0, 0), station_mac(1, 7))] if program == "l2" else [ROUTED]
-    here = Setting(LINUX, "afpacket", program, network), tmp_path / "linux"
-    there = Setting(OVS, "afpacket", program, network), tmp_path / "ovs"
-    left = []
-    for setting, folder in (here, there):
-        with running(setting, folder) as up:
-            left.append(exchange(up.site, packets))
-    assert left[0] == left[1]
-    assert [port for port, _ in left[0][0]] == [2]
 
 
 @dataclass(frozen=True)
