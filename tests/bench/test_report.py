@@ -175,6 +175,10 @@ def test_readme_is_current_with_the_run_that_is_kept() -> None:
 def test_readmes_section_takes_its_numbers_from_the_files() -> None:
     section = section_of(results(), "studies/bench-x")
     assert "| P4, replication, native | 748,000 (0.95) | 748,000 (0.95) |" in section
+    kernel = "| P4, replication, kernel | 850,000 (0.85) | 2,040,000 (0.85) | 2,270,000 (0.85) | "
+    assert f"{kernel}2,470,000 (0.85) |" in section
+    assert "| XDP relay by hand | 1,000,000 | 2,400,000 | 2,670,000 | 2,910,000 |" in section
+    assert "| L2L3-ACL | 2,000,000 |  | 900,000 | 950,000 |" in section
     assert "| L2L3-ACL, 1 flow | 2,000 | 300 | 120 | 40% |" in section
     assert "These do not: at 64 copies, without loss: at least 90%" in section
     assert replaced(f"a\n{BEGIN}\nold\n{END}\nb", "new") == f"a\n{BEGIN}\nnew\n{END}\nb"
