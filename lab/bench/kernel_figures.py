@@ -131,8 +131,8 @@ def _table(rows: Sequence[FanoutRow], beside: Beside) -> Table:
             "of AF_XDP's",
         ),
         rows=tuple(lines),
-        note="Medians over the rounds, of ratios too. What the kernel does for the sender on the "
-        "sender's processor is not told apart.",
+        note="Medians over the rounds, of ratios too. The processor's time in the kernel has the "
+        "sender's work in it.",
     )
 
 

@@ -26,8 +26,10 @@ def curves(rows: Sequence[OverloadRow], fanout: int) -> dict[Curve, list[Overloa
 
 def curve_name(curve: Curve) -> str:
     """For people."""
-    forwarder, engine, port, _ = curve
-    return f"{name_of(forwarder, engine)}, {PORTS.get(port, port)}"
+    forwarder, engine, port, wait = curve
+    # Whose processor it is tells the kernel's curves apart.
+    where = f", {WAITS[wait]}" if port == "xdp" else ""
+    return f"{name_of(forwarder, engine)}, {PORTS.get(port, port)}{where}"
 
 
 def kept(curve: Sequence[OverloadRow]) -> float:
@@ -37,13 +39,13 @@ def kept(curve: Sequence[OverloadRow]) -> float:
 
 def _curve_line(curve: Curve, points: Sequence[tuple[float, float]]) -> Line:
     xs, ys = finite(points)
-    forwarder, engine, port, _ = curve
+    forwarder, engine, port, wait = curve
     # One colour a forwarder: its ports differ in the marker's filling.
-    is_weak = engine == "interpreter" or port in {"afpacket", "system"}
+    is_weak = engine == "interpreter" or port in {"afpacket", "system"} or wait == "shared"
     colour, marker = COLOURS.get(forwarder, GREY), MARKERS.get(forwarder, "x")
-    if engine == "interpreter":
-        marker = "P"
-    return Line(curve_name(curve), colour, xs, ys, marker, is_weak)
+    marker = {"interpreter": "P", "kernel": "*"}.get(engine, marker)
+    turn = 1 if engine == "kernel" else 0
+    return Line(curve_name(curve), colour, xs, ys, marker, is_weak, turn)
 
 
 def overload_figures(rows: Sequence[OverloadRow]) -> list[Lines]:

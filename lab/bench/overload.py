@@ -72,6 +72,7 @@ def forwarders() -> list[Forwarder]:
         )
     ]
     rows += [
+        Forwarder("p4_replication", "kernel", in_kernel.PORT, in_kernel.SHARED),
         Forwarder("p4_replication", "kernel", in_kernel.PORT, in_kernel.THREAD),
         Forwarder("xdp_relay", "", in_kernel.PORT, in_kernel.THREAD),
     ]

@@ -38,8 +38,9 @@ def reduction_pct(before: float, after: float) -> float:
 
 
 def overhead_ns(row: FanoutRow) -> float:
-    """Processor time a copy; if a forwarder spins, it is the time between copies."""
-    return 1e9 / row.copies_per_s_lossless if row.wait == "spin" else row.cpu_ns_per_copy
+    """Processor time a copy; where a forwarder takes all of one, it is the time between copies."""
+    has_all = row.wait in ("spin", in_kernel.SHARED)
+    return 1e9 / row.copies_per_s_lossless if has_all else row.cpu_ns_per_copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,8 @@ def steps() -> list[Step]:
 
 
 IN_KERNEL = (
-    Forwarder("xdp_relay", "", in_kernel.PORT, in_kernel.THREAD),
-    Forwarder("p4_replication", "kernel", in_kernel.PORT, in_kernel.THREAD),
+    Forwarder("xdp_relay", "", in_kernel.PORT, in_kernel.SHARED),
+    Forwarder("p4_replication", "kernel", in_kernel.PORT, in_kernel.SHARED),
 )
 
 

@@ -162,7 +162,9 @@ _GROWTH = (
 _OVERLOAD = (
     "A forwarder's capacity is the rate at which it makes the most copies; it is offered a tenth "
     "to ten times that. Solid: AF_XDP; dashed: AF_PACKET, and the interpreter, which has another "
-    "marker."
+    "marker. The kernel engine has stars. On the sender's processor it slows the load down, which "
+    "so cannot offer more than is carried; a thread of the kernel's own can be overrun, and then "
+    "loses what the ring at either side of it, 256 frames on a veth, has no room for."
 )
 _PKTSWITCH = (
     "pktswitch (Baltas and Xylomenos, ISCC 2015) is an SFU on sockets and the same on netmap: "

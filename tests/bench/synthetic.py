@@ -83,10 +83,12 @@ def _growth() -> str:
 def _overload() -> str:
     lines = [
         f"{name},{n},{times},{min(times, 1.0) * peak},{max(0, 1 - 1 / times):.3f},{500 * times},"
-        f"{port},spin,1,0.5,0,{vanished},{0.97 if times == 10.0 else ''}"
+        f"{port},1,0.5,0,{vanished},{0.97 if times == 10.0 else ''}"
         for name, port, peak, vanished in (
-            ("p4_replication,native", "afxdp", 7e5, 0),
-            ("pktswitch_bypass,", "afxdp", 8e5, ""),
+            ("p4_replication,native", "afxdp,spin", 7e5, 0),
+            ("p4_replication,kernel", "xdp,thread", 1.5e6, 0),
+            ("p4_replication,kernel", "xdp,shared", 2e6, 0),
+            ("pktswitch_bypass,", "afxdp,spin", 8e5, ""),
         )
         for n in (8, 64)
         for times in (0.1, 0.5, 1.0, 2.0, 10.0)
