@@ -43,7 +43,7 @@ setup: packages toolchain .venv/stamp .venv-finsy/stamp .venv-bmv2-cli/stamp .ve
 
 # Packages of the lab's options are for CI: elsewhere their tests say what they lack.
 packages:
-	@$(PART) "Debian packages" scripts/install-packages $(if $(filter true,$(CI)),openvswitch rtpengine gstreamer janus go)
+	@$(PART) "Debian packages" scripts/install-packages $(if $(filter true,$(CI)),openvswitch rtpengine gstreamer janus clang go)
 
 toolchain:
 	@scripts/check-toolchain
@@ -116,8 +116,9 @@ demo: packages .venv/stamp build ## a conference, then the thesis' experiment in
 thesis: packages .venv/stamp build ## the thesis' experiment whole, beside its figures; 2 hours
 	./reprise-lab run thesis
 
-bench: packages .venv/stamp build ## the switch beside its peers, engine by engine; 20 minutes, as root
+bench: packages .venv/stamp build ## the switch beside its peers, engine by engine; 26 minutes, as root
 	@scripts/install-packages openvswitch || echo "bench: without Open vSwitch"
+	@scripts/install-packages clang || echo "bench: without the relay in XDP"
 	scripts/as-root ./reprise-lab run bench $(BENCH)
 
 test: setup lint test-generated test-rust test-e2e test-finsy test-bmv2-cli test-clients test-alone ## every test, and lint

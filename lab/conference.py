@@ -55,23 +55,28 @@ class Observation:
 
 
 @contextlib.contextmanager
-def conference(program: Path, folder: Path, n_hosts: int) -> Iterator[Conference]:
+def conference(
+    program: Path, folder: Path, n_hosts: int, *, is_in_kernel: bool = False
+) -> Iterator[Conference]:
     """A running switch with its address and a group whose presenter is host 1, no viewers yet.
 
     The program, too, is brought by the controller.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "switch.log"
     with (
         Star(n_hosts) as star,
-        switch_with_group(star, program, folder / "switch.log") as (switch, controller),
+        switch_with_group(star, program, log, is_in_kernel=is_in_kernel) as (switch, controller),
     ):
         yield Conference(star, program, switch, controller, folder, [])
 
 
 @contextlib.contextmanager
-def switch_with_group(star: Star, program: Path, log: Path) -> Iterator[tuple[Child, Controller]]:
+def switch_with_group(
+    star: Star, program: Path, log: Path, *, is_in_kernel: bool = False
+) -> Iterator[tuple[Child, Controller]]:
     """A switch running `program`, with its address and a group of the presenter's, no viewers."""
-    with start_switch(star, log) as switch:
+    with start_switch(star, log, is_in_kernel=is_in_kernel) as switch:
         controller = Controller(star)
         controller.set_pipeline(program)
         controller.set_address()

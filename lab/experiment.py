@@ -290,7 +290,16 @@ class Benchmark(_Model):
     part: Annotated[str, Field(pattern=r"^[a-z0-9_.-]+$")]
     about: str = ""
     measure: Literal[
-        "pipeline", "growth", "fanout", "overload", "priority", "pktswitch", "pisces", "neobft"
+        "pipeline",
+        "growth",
+        "fanout",
+        "overload",
+        "priority",
+        "pktswitch",
+        "kernel",
+        "switching",
+        "pisces",
+        "neobft",
     ]
     only: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
     """What is measured whose name holds one of these words; all of it without any."""

@@ -2,13 +2,14 @@
 
 from lab.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
 
-BROWN, VIOLET, OLIVE, PINK, NAVY, SAND = (
+BROWN, VIOLET, OLIVE, PINK, NAVY, SAND, RED = (
     "#8c564b",
     "#6a3d9a",
     "#8a8a00",
     "#e377c2",
     "#393b79",
     "#b8860b",
+    "#8b0000",
 )
 """Beside Okabe and Ito's seven: rows of one figure are told apart by their markers, too."""
 LOOKS = {
@@ -20,6 +21,7 @@ LOOKS = {
     "userspace_port_per_host": (PINK, ">"),
     "pktswitch_sockets": (BROWN, "v"),
     "pktswitch_bypass": (VERMILION, "^"),
+    "xdp_relay": (RED, "8"),
     "ovs_group": (PURPLE, "D"),
     "rtpengine": (OLIVE, "h"),
     "gstreamer_multiudpsink": (NAVY, "p"),

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from lab.addresses import SFU_PORT
-from lab.netns import SFU_INTERFACE, Star
+from lab.netns import SFU_INTERFACE, SFU_LINK_AT_BRIDGE, Star
 from lab.process import REPOSITORY, Child
 
 RELEASE = REPOSITORY / "target" / "release"
@@ -30,14 +30,25 @@ def require_build(*binaries: Path) -> None:
 
 
 def start_switch(
-    star: Star, log: Path, program: Path | None = None, *, binary: Path = SWITCH
+    star: Star,
+    log: Path,
+    program: Path | None = None,
+    *,
+    binary: Path = SWITCH,
+    is_in_kernel: bool = False,
 ) -> Child:
     """Starts the switch; when it returns the switch answers gRPC.
 
-    Without a `program` it waits for a controller that brings one.
+    Without a `program` it waits for a controller that brings one. With `is_in_kernel` it has the
+    kernel engine, on a port through XDP.
     """
     require_build(binary)
-    argv = [str(binary), "-i", f"{SFU_PORT}@{SFU_INTERFACE}", "--grpc", GRPC_ADDRESS]
+    port = f"{SFU_PORT}@{'afxdp:' if is_in_kernel else ''}{SFU_INTERFACE}"
+    argv = [str(binary), "-i", port, "--grpc", GRPC_ADDRESS]
+    if is_in_kernel:
+        argv += ["--engine", "kernel"]
+        # Else the link's other end takes nothing that is redirected.
+        star.bridge.run(["ethtool", "-K", SFU_LINK_AT_BRIDGE, "gro", "on"])
     switch = star.sfu.start([*argv, str(program)] if program else argv, log)
     try:
         switch.wait_for_line("ready:", READY_TIMEOUT_S)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lab.bench import kernel_figures
 from lab.bench.fanout_figures import COMPARED, Beside, of_kind, row_of
 from lab.bench.load_figures import curve_name, curves, kept
 from lab.bench.names import KINDS, NAMES, OURS, OVS, PKTSWITCH, kind_name, number, ratio
@@ -51,6 +52,7 @@ def checks(results: Results) -> list[Check]:
         *_pipeline_checks(results.pipeline),
         *_overload_checks(results.overload),
         *_priority_checks(results.priority),
+        *_kernel_checks(results.kernel, Beside(results.kernel_rounds)),
         *_pisces_checks(results.pisces),
         *_neobft_checks(results),
     ]
@@ -149,7 +151,9 @@ def _overload_checks(rows: Sequence[OverloadRow]) -> Iterator[Check]:
 
 
 def _priority_checks(rows: Sequence[PriorityRow]) -> Iterator[Check]:
-    if rows:
+    # What the kernel forwards has no queue, and so no priority.
+    queued = [row for row in rows if row.engine != "kernel"]
+    if queued:
         yield check(
             "overload: the urgent stream loses nothing, in %",
             [
@@ -158,9 +162,14 @@ def _priority_checks(rows: Sequence[PriorityRow]) -> Iterator[Check]:
                     100 * row.audio_loss,
                     row.audio_loss == 0,
                 )
-                for row in rows
+                for row in queued
             ],
         )
+
+
+def _kernel_checks(rows: Sequence[FanoutRow], beside: Beside) -> Iterator[Check]:
+    for name, values in kernel_figures.promises(rows, beside):
+        yield check(name, values)
 
 
 def _neobft_checks(results: Results) -> Iterator[Check]:

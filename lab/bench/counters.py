@@ -93,6 +93,15 @@ def read_metrics(namespace: Namespace) -> Counters:
 
 def device_drops(namespace: Namespace, interface: str) -> int:
     """Frames that the kernel says it lost at an interface, in either direction."""
+    return sum(_drops(namespace, interface))
+
+
+def device_refusals(namespace: Namespace, interface: str) -> int:
+    """Frames that were sent at an interface, and not taken at the other end of its veth pair."""
+    return _drops(namespace, interface)[1]
+
+
+def _drops(namespace: Namespace, interface: str) -> tuple[int, int]:
     shown = json.loads(namespace.run(["ip", "-s", "-j", "link", "show", "dev", interface]))
     statistics = shown[0]["stats64"]
-    return int(statistics["rx"]["dropped"]) + int(statistics["tx"]["dropped"])
+    return int(statistics["rx"]["dropped"]), int(statistics["tx"]["dropped"])

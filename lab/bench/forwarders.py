@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.process import cpu_ns_of_threads
-from lab.rows import ROWS
+from lab.rows import ROWS, in_kernel
 from lab.rows.p4 import ConferenceRow
 from lab.rows.row import Row, Variant
 from lab.sites import OnePort, Participant, Stream
@@ -49,6 +49,11 @@ class Forwarder:
     def variant(self) -> Variant:
         """As rows know it."""
         return Variant(self.engine, self.port, self.wait)
+
+    @property
+    def is_in_kernel(self) -> bool:
+        """Whether no process sees its packets."""
+        return self.port == in_kernel.PORT
 
     @property
     def kind(self) -> type[Row]:

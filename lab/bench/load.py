@@ -36,7 +36,7 @@ class Run:
     """Packets of the second stream, whose viewers follow the first's; not in the numbers above."""
     audio_copies: int
     refusals: int
-    """How often the interface took no packet at once; the load tried again."""
+    """How often the interface took no packet at once; the load tried again, or it was lost."""
     others: int
     """Frames that came for nobody."""
 
@@ -136,10 +136,13 @@ def offer(
     sample_every: int = 0,
     samples: Path | None = None,
     audio_every: int = 0,
+    is_in_kernel: bool = False,
 ) -> Run:
     """Offers packets at a rate and counts their copies; every so many packets one is a sample.
 
-    With `audio_every` one of so many is audio, to a port and viewers of its own.
+    With `audio_every` one of so many is audio, to a port and viewers of its own. A
+    forwarder that `is_in_kernel` refuses packets when it is behind, which are lost then; and its
+    copies are counted by XDP, since they come without a packet of the kernel's around them.
     """
     argv = [str(program("load")), *_arguments(site, frame_len_bytes), "--viewers", str(n_viewers)]
     argv += ["--rate", f"{rate_pps:.3f}", "--seconds", f"{seconds:.3f}"]
@@ -147,6 +150,8 @@ def offer(
         argv += ["--sample-every", str(sample_every), "--samples", str(samples)]
     if audio_every:
         argv += ["--audio-every", str(audio_every), "--audio-port", str(AUDIO_UDP_PORT)]
+    if is_in_kernel:
+        argv += ["--refused-are-lost", "--xdp-sink"]
     said = site.hosts.run(on_cpu(LOAD_CPU, argv), timeout_s=seconds + SPARE_S)
     return Run(n_viewers=n_viewers, **json.loads(said))
 

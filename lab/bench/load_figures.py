@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lab.bench.charts import Axis, Bar, Bars, Line, Lines, finite
-from lab.bench.names import COLOURS, MARKERS, PORTS, count, name_of, number
+from lab.bench.names import COLOURS, MARKERS, PORTS, WAITS, count, name_of, number
 from lab.bench.results import OverloadRow, PktswitchRow, PriorityRow
 from lab.drawing import GREY
 from lab.page import Table
@@ -26,8 +26,10 @@ def curves(rows: Sequence[OverloadRow], fanout: int) -> dict[Curve, list[Overloa
 
 def curve_name(curve: Curve) -> str:
     """For people."""
-    forwarder, engine, port, _ = curve
-    return f"{name_of(forwarder, engine)}, {PORTS.get(port, port)}"
+    forwarder, engine, port, wait = curve
+    # Whose processor it is tells the kernel's curves apart.
+    where = f", {WAITS[wait]}" if port == "xdp" else ""
+    return f"{name_of(forwarder, engine)}, {PORTS.get(port, port)}{where}"
 
 
 def kept(curve: Sequence[OverloadRow]) -> float:
@@ -37,13 +39,13 @@ def kept(curve: Sequence[OverloadRow]) -> float:
 
 def _curve_line(curve: Curve, points: Sequence[tuple[float, float]]) -> Line:
     xs, ys = finite(points)
-    forwarder, engine, port, _ = curve
+    forwarder, engine, port, wait = curve
     # One colour a forwarder: its ports differ in the marker's filling.
-    is_weak = engine == "interpreter" or port in {"afpacket", "system"}
+    is_weak = engine == "interpreter" or port in {"afpacket", "system"} or wait == "shared"
     colour, marker = COLOURS.get(forwarder, GREY), MARKERS.get(forwarder, "x")
-    if engine == "interpreter":
-        marker = "P"
-    return Line(curve_name(curve), colour, xs, ys, marker, is_weak)
+    marker = {"interpreter": "P", "kernel": "*"}.get(engine, marker)
+    turn = 1 if engine == "kernel" else 0
+    return Line(curve_name(curve), colour, xs, ys, marker, is_weak, turn)
 
 
 def overload_figures(rows: Sequence[OverloadRow]) -> list[Lines]:
@@ -161,7 +163,8 @@ def pktswitch_figures(rows: Sequence[PktswitchRow]) -> list[Bars]:
         bars = [Bar("pktswitch, netmap", GREY, published)]
         bars += [
             Bar(
-                f"{name_of(row.row)}, {row.fanout} cop{'ies' if row.fanout > 1 else 'y'}",
+                f"{name_of(row.row, row.engine)}, "
+                f"{row.fanout} cop{'ies' if row.fanout > 1 else 'y'}",
                 COLOURS.get(row.row, GREY),
                 max(getattr(row, column), 0.0),
             )
@@ -173,7 +176,8 @@ def pktswitch_figures(rows: Sequence[PktswitchRow]) -> list[Bars]:
                 title=f"Sockets against kernel bypass: less {what}",
                 label=f"{what}, less by (%)",
                 bars=tuple(bars),
-                note="UDP sockets against AF_XDP, both sleeping; a bar of 0 is no gain.",
+                note="UDP sockets against AF_XDP, both sleeping, or against XDP in the kernel (the "
+                "relay by hand, the kernel engine); a bar of 0 is no gain.",
             )
         )
     return charts
@@ -185,7 +189,7 @@ def pktswitch_tables(rows: Sequence[PktswitchRow]) -> list[Table]:
         return []
     lines = [
         (
-            f"{name_of(row.row)}, {'spinning' if row.wait == 'spin' else 'sleeping'}",
+            f"{name_of(row.row, row.engine)}, {WAITS.get(row.wait, row.wait)}",
             str(row.fanout),
             *(
                 text
@@ -203,7 +207,7 @@ def pktswitch_tables(rows: Sequence[PktswitchRow]) -> list[Table]:
         )
         for row in rows
     ]
-    three = ("sockets", "AF_XDP", "change, %")
+    three = ("sockets", "beyond", "change, %")
     return [
         Table(
             key="table-pktswitch",
@@ -216,7 +220,8 @@ def pktswitch_tables(rows: Sequence[PktswitchRow]) -> list[Table]:
             ),
             columns=("forwarder", "copies", *three, *three, *three),
             rows=tuple(lines),
-            note="pktswitch on netmap: -76 % overhead, -89 % delay; no absolute values were "
-            "published. `docs/performance.md` says why ours differ.",
+            note="Beyond: AF_XDP, or XDP in the kernel. pktswitch on netmap: -76 % overhead, "
+            "-89 % delay; no absolute values were published. "
+            "`docs/performance.md` says why ours differ.",
         )
     ]

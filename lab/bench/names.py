@@ -11,18 +11,22 @@ OURS = ("p4_replication", "p4_recirculation")
 PKTSWITCH = "pktswitch_bypass"
 """The peer by hand: what the switch is set beside on every port past the kernel."""
 OVS = "ovs_group"
-COMPARED_ROWS = (*OURS, PKTSWITCH, "pktswitch_sockets", OVS, *BMV2_PROGRAMS)
+RELAY = "xdp_relay"
+"""The peer by hand of what forwards in the kernel."""
+COMPARED_ROWS = (*OURS, PKTSWITCH, "pktswitch_sockets", OVS, *BMV2_PROGRAMS, RELAY)
 NAMES = {**{name: ROWS[name].label for name in COMPARED_ROWS}, RAW: "limit: one core pushing"}
 OTHER_NAMES = {PRIORITY: P4Priority.label}
 """Of forwarders that are in no figure."""
 COLOURS = {name: colour_of(name) for name in NAMES}
 MARKERS = {name: marker_of(name) for name in NAMES}
+ENGINES = {"interpreter": ", interpreter", "kernel": ", kernel engine"}
 PORTS = {
     "afxdp": "AF_XDP",
     "afpacket": "AF_PACKET",
     "udp": "UDP sockets",
     "udp_batched": "UDP sockets",
     "system": "AF_PACKET",
+    "xdp": "XDP",
 }
 """Open vSwitch's system port is an AF_PACKET socket."""
 PIPELINES = {
@@ -40,6 +44,13 @@ PIPELINE_COLOURS = {
     "sfu_recirculation": BLUE,
 }
 PIPELINE_MARKERS = {"l2": "v", "l3": "D", "l2l3_acl": "^", "sfu": "s", "sfu_recirculation": "o"}
+WAITS = {
+    "spin": "spinning",
+    "sleep": "sleeping",
+    "thread": "a thread",
+    "shared": "on the sender's processor",
+}
+"""The latter two are the kernel's (`lab.rows.in_kernel`)."""
 KINDS = (
     ("afxdp", "spin"),
     ("afpacket", "spin"),
@@ -52,9 +63,9 @@ KINDS = (
 
 
 def name_of(forwarder: str, engine: str = "") -> str:
-    """For people; the interpreter is named, the native engine is the usual one."""
+    """For people; other engines are named, the native one is the usual one."""
     name = {**NAMES, **OTHER_NAMES}.get(forwarder, forwarder)
-    return f"{name}, interpreter" if engine == "interpreter" else name
+    return f"{name}{ENGINES.get(engine, '')}"
 
 
 def kind_of(port: str, wait: str) -> tuple[str, str]:
@@ -65,7 +76,7 @@ def kind_of(port: str, wait: str) -> tuple[str, str]:
 def kind_name(kind: tuple[str, str]) -> str:
     """For people."""
     port, wait = kind
-    return f"{PORTS.get(port, port)}, {'spinning' if wait == 'spin' else 'sleeping'}"
+    return f"{PORTS.get(port, port)}, {WAITS.get(wait, wait)}"
 
 
 def count(value: float) -> str:

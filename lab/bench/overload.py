@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 
 from lab.bench import load
-from lab.bench.counters import Counters, device_drops, read_metrics
+from lab.bench.counters import Counters, device_drops, device_refusals, read_metrics
 from lab.bench.experiment import (
     Failures,
     label_of,
@@ -35,6 +35,7 @@ from lab.bench.forwarders import (
     there_is,
 )
 from lab.bench.results import OverloadRow
+from lab.rows import in_kernel
 from lab.sites import OnePort
 
 FANOUTS = (8, 64)
@@ -70,6 +71,11 @@ def forwarders() -> list[Forwarder]:
             ("native", "afxdp"),
         )
     ]
+    rows += [
+        Forwarder("p4_replication", "kernel", in_kernel.PORT, in_kernel.SHARED),
+        Forwarder("p4_replication", "kernel", in_kernel.PORT, in_kernel.THREAD),
+        Forwarder("xdp_relay", "", in_kernel.PORT, in_kernel.THREAD),
+    ]
     rows += [Forwarder("pktswitch_bypass", "", port, "spin") for port in ("afpacket", "afxdp")]
     rows += [
         Forwarder("ovs_group", "", "system", "sleep"),
@@ -85,12 +91,17 @@ class Moment:
 
     counters: Counters | None
     wire_drops: int
+    refused: int = 0
+    """Packets that the SFU's end did not take from the load's: the kernel was behind."""
 
 
 def look(site: OnePort, set_up: Running) -> Moment:
     """Now."""
     counters = read_metrics(site.sfu) if set_up.has_metrics else None
-    return Moment(counters, device_drops(site.sfu, site.links[0].sfu_interface))
+    link = site.links[0]
+    wire_drops = device_drops(site.sfu, link.sfu_interface)
+    refused = device_refusals(site.hosts, link.host_interface)
+    return Moment(counters, wire_drops, refused)
 
 
 def vanished(run: load.Run, before: Moment, after: Moment) -> float:
@@ -100,7 +111,8 @@ def vanished(run: load.Run, before: Moment, after: Moment) -> float:
     counted = after.counters.since(before.counters)
     n_wire = after.wire_drops - before.wire_drops
     offered = run.sent + run.audio_sent
-    on_the_way_in = abs(offered - counted.received - counted.receive_drops)
+    n_refused = after.refused - before.refused
+    on_the_way_in = max(0, abs(offered - counted.received - counted.receive_drops) - n_refused)
     came = run.copies + run.audio_copies + run.others
     on_the_way_out = max(0, abs(counted.sent - came) - n_wire)
     return on_the_way_in + abs(counted.vanished_inside) + on_the_way_out
@@ -113,7 +125,9 @@ def counted_drops(before: Moment, after: Moment) -> float:
     return sum(after.counters.since(before.counters).drops.values())
 
 
-def _offer(site: OnePort, fanout: int, rate_pps: float, seconds: float) -> tuple[load.Run, float]:
+def _offer(
+    forwarder: Forwarder, site: OnePort, fanout: int, rate_pps: float, seconds: float
+) -> tuple[load.Run, float]:
     """The result of one rate, and the p99 of the last copies in microseconds."""
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:
         run = load.offer(
@@ -124,6 +138,7 @@ def _offer(site: OnePort, fanout: int, rate_pps: float, seconds: float) -> tuple
             frame_len_bytes=FRAME_LEN_BYTES,
             sample_every=max(1, round(rate_pps / SAMPLES_PER_S)),
             samples=Path(file.name),
+            is_in_kernel=forwarder.is_in_kernel,
         )
         samples = load.read_samples(Path(file.name))
     last = [sample.last_copy_ns / 1e3 for sample in samples if sample.copies]
@@ -156,7 +171,7 @@ def _rated(
 ) -> OverloadRow:
     forwarder, fanout, times = cell
     before = look(site, set_up)
-    run, last_copy_p99_us = _offer(site, fanout, rate_pps, seconds)
+    run, last_copy_p99_us = _offer(forwarder, site, fanout, rate_pps, seconds)
     after = look(site, set_up)
     return OverloadRow(
         row=forwarder.row,
@@ -204,7 +219,7 @@ def measure(
         load.offer(site, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
         capacity_pps = capacity(
             # Samples too, for they cost the forwarder's processor something.
-            lambda copies_per_s: _offer(site, fanout, copies_per_s / fanout, seconds)[0]
+            lambda copies_per_s: _offer(forwarder, site, fanout, copies_per_s / fanout, seconds)[0]
         )
         sweeps = [
             [
@@ -225,7 +240,9 @@ def measure(
         curve[-1] = replace(
             curve[-1],
             of_peak=share_of_peak(
-                lambda times: _offer(site, fanout, capacity_pps * times, seconds)[0].copies_per_s,
+                lambda times: (
+                    _offer(forwarder, site, fanout, capacity_pps * times, seconds)[0].copies_per_s
+                ),
                 curve,
             ),
         )

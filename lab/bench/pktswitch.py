@@ -1,13 +1,14 @@
-"""Sockets against kernel bypass, twice.
+"""Sockets against kernel bypass, and against forwarding in the kernel.
 
 pktswitch (Baltas and Xylomenos, ISCC 2015) is an SFU on sockets, then the same on netmap: 76 % less
 processing a packet, 89 % less delay. Here our pktswitch and the switch are each measured on UDP
-sockets and on AF_XDP; docs/performance.md says why the differences are not the paper's.
+sockets and on AF_XDP, then with what does the same in the kernel by XDP: the relay by hand, and the
+kernel engine. docs/performance.md says why the differences are not the paper's.
 """
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from lab.bench.experiment import (
     Failures,
     measured,
 )
-from lab.bench.forwarders import Forwarder, running
+from lab.bench.forwarders import Forwarder, running, there_is
 from lab.bench.results import FanoutRow, PktswitchRow
 from lab.process import ChildError
+from lab.rows import in_kernel
 
 FANOUTS = (1, 8, 64)
 BUSY_SHARE = 0.9
@@ -36,22 +38,45 @@ def reduction_pct(before: float, after: float) -> float:
 
 
 def overhead_ns(row: FanoutRow) -> float:
-    """Processor time a copy; if a forwarder spins, it is the time between copies."""
-    return 1e9 / row.copies_per_s_lossless if row.wait == "spin" else row.cpu_ns_per_copy
+    """Processor time a copy; where a forwarder takes all of one, it is the time between copies."""
+    has_all = row.wait in ("spin", in_kernel.SHARED)
+    return 1e9 / row.copies_per_s_lossless if has_all else row.cpu_ns_per_copy
 
 
-def pairs() -> list[Forwarder]:
-    """Pairs with the row on sockets first; `port` is exchanged."""
-    return [
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is on sockets, and what takes its place."""
+
+    sockets: Forwarder
+    beyond: Forwarder
+
+    def __str__(self) -> str:
+        return f"{self.sockets} to {self.beyond}"
+
+
+def steps() -> list[Step]:
+    """Past the kernel, then in it, as far as this machine has what that takes."""
+    sockets = [
         Forwarder(name, engine, "udp", wait)
         for (name, engine), wait in product(
             (("pktswitch_sockets", ""), ("p4_replication", "native")), ("sleep", "spin")
         )
     ]
+    sleeping = [one for one in sockets if one.wait == "sleep"]
+    found = [
+        *(Step(one, _past_the_kernel(one)) for one in sockets),
+        *(Step(*pair) for pair in zip(sleeping, IN_KERNEL, strict=True)),
+    ]
+    return [step for step in found if there_is(step.beyond.row)]
 
 
-def bypass_of(sockets: Forwarder) -> Forwarder:
-    """The same past the kernel."""
+IN_KERNEL = (
+    Forwarder("xdp_relay", "", in_kernel.PORT, in_kernel.SHARED),
+    Forwarder("p4_replication", "kernel", in_kernel.PORT, in_kernel.SHARED),
+)
+
+
+def _past_the_kernel(sockets: Forwarder) -> Forwarder:
     row = sockets.row.replace("pktswitch_sockets", "pktswitch_bypass")
     return replace(sockets, row=row, port="afxdp")
 
@@ -71,25 +96,26 @@ def _busy_delay_us(forwarder: Forwarder, n: int, rate_pps: float) -> float:
             frame_len_bytes=fanout.FRAME_LEN_BYTES,
             sample_every=max(1, round(rate_pps / SAMPLES_PER_S)),
             samples=Path(file.name),
+            is_in_kernel=forwarder.is_in_kernel,
         )
         samples = load.read_samples(Path(file.name))
     n_copies = sum(sample.copies for sample in samples)
     return sum(sample.sum_ns for sample in samples) / 1e3 / n_copies if n_copies else float("nan")
 
 
-def measure(sockets: Forwarder, n: int) -> PktswitchRow:
-    """One site at one fan-out."""
-    bypass = bypass_of(sockets)
-    slow, fast = fanout.measure(sockets, n), fanout.measure(bypass, n)
+def measure(step: Step, n: int) -> PktswitchRow:
+    """One step at one fan-out."""
+    sockets, beyond = step.sockets, step.beyond
+    slow, fast = fanout.measure(sockets, n), fanout.measure(beyond, n)
     if min(slow.copies_per_s_lossless, fast.copies_per_s_lossless) <= 0:
-        raise ChildError(f"{sockets} and afxdp, {n} copies: no rate is without loss")
+        raise ChildError(f"{step}, {n} copies: no rate is without loss")
     slow_ns, fast_ns = overhead_ns(slow), overhead_ns(fast)
     busy_pps = BUSY_SHARE * slow.copies_per_s_lossless / n
-    slow_busy_us, fast_busy_us = (_busy_delay_us(one, n, busy_pps) for one in (sockets, bypass))
+    slow_busy_us, fast_busy_us = (_busy_delay_us(one, n, busy_pps) for one in (sockets, beyond))
     return PktswitchRow(
-        row=sockets.row,
-        engine=sockets.engine,
-        wait=sockets.wait,
+        row=beyond.row if beyond.is_in_kernel else sockets.row,
+        engine=beyond.engine,
+        wait=beyond.wait,
         fanout=n,
         overhead_sockets_ns=slow_ns,
         overhead_bypass_ns=fast_ns,
@@ -129,7 +155,7 @@ def table(rows: Sequence[PktswitchRow]) -> str:
     return "\n".join(lines)
 
 
-def run(folder: Path, chosen: Sequence[Forwarder], fanouts: Sequence[int] = FANOUTS) -> Failures:
+def run(folder: Path, chosen: Sequence[Step], fanouts: Sequence[int] = FANOUTS) -> Failures:
     """Writes `pktswitch.csv` and prints it."""
     rows, failures = measured(
         folder / "pktswitch.csv",
@@ -137,7 +163,7 @@ def run(folder: Path, chosen: Sequence[Forwarder], fanouts: Sequence[int] = FANO
         list(product(chosen, fanouts)),
         lambda cell: [measure(*cell)],
         cell_s=CELL_S,
-        label="{0[0]} and afxdp, {0[1]} copies".format,
+        label="{0[0]}, {0[1]} copies".format,
     )
     print(table(rows))
     return failures

@@ -20,6 +20,7 @@ from lab.bench.fanout import FRAME_LEN_BYTES, SETTLE_RATE_PPS, SETTLE_S
 from lab.bench.forwarders import PRIORITY, Forwarder, running
 from lab.bench.overload import capacity, counted_drops, look, vanished
 from lab.bench.results import PriorityRow
+from lab.rows import in_kernel
 
 AUDIO_EVERY = 10
 OFFERED = {8: (1.0, 1.2), 64: (1.0, 1.5, 2.5)}
@@ -40,7 +41,7 @@ def forwarders() -> list[Forwarder]:
             ("native", "afpacket"),
             ("native", "afxdp"),
         )
-    ]
+    ] + [Forwarder(PRIORITY, "kernel", in_kernel.PORT, in_kernel.THREAD)]
 
 
 def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[PriorityRow]:
@@ -55,6 +56,7 @@ def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[
                 for_s,
                 frame_len_bytes=FRAME_LEN_BYTES,
                 audio_every=AUDIO_EVERY,
+                is_in_kernel=forwarder.is_in_kernel,
             )
 
         def sweep() -> list[PriorityRow]:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from lab.bench.checks import Check, checks
 from lab.bench.fanout_figures import COMPARED, Beside, of_kind, row_of
-from lab.bench.names import NAMES, OVS, PKTSWITCH, count, kind_name, number, ratio
+from lab.bench.names import NAMES, OVS, PKTSWITCH, RELAY, count, kind_name, number, ratio
 from lab.bench.pipeline_figures import name_of, of_workload, with_role, workloads
-from lab.bench.results import FanoutRow, Results
+from lab.bench.results import FanoutRow, Results, SwitchingRow
+from lab.bench.switching_figures import PROGRAMS
+from lab.pisces.switches import KERNEL_NAME, LINUX_NAME, OVS_NAME, REPRISE_NAME
 from lab.study.results import MUSICIANS_MS, Series, label_of
 
 BEGIN = "<!-- made by `./reprise-lab keep`, not by hand -->"
@@ -48,6 +50,8 @@ def section_of(results: Results | None, folder: str, series: Sequence[Series] = 
         f"{results.session['processors']} processors, {results.session['system'].split('-')[0]} "
         f"{results.session['system'].split('-')[1]}: [{folder}]({folder}/report.html).",
         *_fanout(results.fanout, Beside(results.fanout_rounds), folder),
+        *_kernel(results.kernel, Beside(results.kernel_rounds)),
+        *_switching(results.switching),
         *_pipelines(results),
         *_served(series),
         _promises(made),
@@ -92,6 +96,58 @@ def _fanout(rows: Sequence[FanoutRow], beside: Beside, folder: str) -> list[str]
     lines += ["", "In brackets: beside pktswitch, by hand, on the same kind of port."]
     figure = f"![Copies a second without loss against copies]({folder}/figures/{FIGURE}.svg)"
     return ["\n".join(lines), figure]
+
+
+def _kernel(rows: Sequence[FanoutRow], beside: Beside) -> list[str]:
+    fanouts = sorted({row.fanout for row in rows if row.engine == "kernel"})
+    if not fanouts:
+        return []
+    lines = [
+        "The same with the program in the kernel's receive path (`--engine kernel`), beside a "
+        "relay in XDP by hand, which does what an SFU needs, and AF_XDP:",
+        "",
+        f"| copies of each packet | {' | '.join(map(str, fanouts))} |",
+        f"|---|{'---:|' * len(fanouts)}",
+    ]
+    peers = {n: row_of(rows, RELAY, "", n) for n in fanouts}
+    for forwarder, engine in (
+        ("p4_replication", "kernel"),
+        (RELAY, ""),
+        ("p4_replication", "native"),
+    ):
+        cells = []
+        for fanout, peer in peers.items():
+            row = row_of(rows, forwarder, engine, fanout)
+            if row is None:
+                cells.append("")
+                continue
+            is_compared = peer is not None and peer is not row
+            share = f" ({number(beside(row, peer), '.2f')})" if peer and is_compared else ""
+            cells.append(f"{count(row.copies_per_s_lossless)}{share}")
+        lines.append(
+            f"| {NAMES[forwarder]}{f', {engine}' if engine else ''} | {' | '.join(cells)} |"
+        )
+    lines += ["", "In brackets: beside the relay."]
+    return ["\n".join(lines)]
+
+
+def _switching(rows: Sequence[SwitchingRow]) -> list[str]:
+    programs = list(dict.fromkeys(row.program for row in rows))
+    if not programs:
+        return []
+    lines = [
+        f"{rows[0].frame_bytes}-byte packets a second without loss from one port to another:",
+        "",
+        "| | kernel engine | Linux' own | native engine, AF_XDP | Open vSwitch, AF_XDP |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for program in programs:
+        rates = {row.switch: row.packets_per_s_lossless for row in rows if row.program == program}
+        switches = (KERNEL_NAME, LINUX_NAME, REPRISE_NAME, OVS_NAME)
+        cells = (count(rates[one]) if one in rates else "" for one in switches)
+        lines.append(f"| {PROGRAMS.get(program, program)} | {' | '.join(cells)} |")
+    lines += ["", "Linux' own is its bridge for L2, and its routing for L2L3."]
+    return ["\n".join(lines)]
 
 
 def _pipelines(results: Results) -> list[str]:

@@ -4,7 +4,13 @@ from dataclasses import dataclass
 from html import escape
 
 from lab import page
-from lab.bench import fanout_figures, load_figures, pipeline_figures
+from lab.bench import (
+    fanout_figures,
+    kernel_figures,
+    load_figures,
+    pipeline_figures,
+    switching_figures,
+)
 from lab.bench.charts import Chart, svg_for_page
 from lab.bench.results import Results
 from lab.neobft import figures as neobft
@@ -26,6 +32,7 @@ class Section:
 def sections_of(results: Results) -> list[Section]:
     """All that there are rows for."""
     beside = fanout_figures.Beside(results.fanout_rounds)
+    kernel_beside = fanout_figures.Beside(results.kernel_rounds)
     sections = [
         Section(
             "fanout",
@@ -33,6 +40,20 @@ def sections_of(results: Results) -> list[Section]:
             _FANOUT,
             tuple(fanout_figures.figures(results.fanout, beside)),
             tuple(fanout_figures.tables(results.fanout, beside)),
+        ),
+        Section(
+            "kernel",
+            "In the kernel",
+            _KERNEL,
+            tuple(kernel_figures.figures(results.kernel, kernel_beside)),
+            tuple(kernel_figures.tables(results.kernel, kernel_beside, results.kernel_processor)),
+        ),
+        Section(
+            "switching",
+            "Small frames between two ports",
+            _SWITCHING,
+            tuple(switching_figures.figures(results.switching)),
+            tuple(switching_figures.tables(results.switching)),
         ),
         Section(
             "pipelines",
@@ -113,6 +134,20 @@ _FANOUT = (
     "load and sink the other; a BPF program at the sink counts the copies of each viewer and drops "
     "them, the same for all. Like is beside like: spinning with spinning, sleeping with sleeping."
 )
+_KERNEL = (
+    "The same packets; the P4 program is an XDP program in the kernel, which makes the copies too. "
+    "Its peer is a relay in XDP by hand (`lab/peers/xdp_relay`). The kernel makes the copies on "
+    "the sender's processor, which so has two things to do; the other one has none. On AF_XDP the "
+    "switch has a processor to itself. Copies that are redirected are counted at the sink by XDP, "
+    "before the kernel makes a packet of its own of each, for that would cost more than the copy "
+    "and is no work of the SFU's; samples, whose delays are taken, are packets of the kernel's. "
+    "For the processor time a thread of the kernel's own forwards (`threaded` of the interface)."
+)
+_SWITCHING = (
+    "PISCES' network (4,000 stations, 2,000 routes, 1,000 rules), 64 flows in turn. L2 beside "
+    "Linux' bridge, L2L3 beside its routing, all beside Open vSwitch and the native engine on "
+    "AF_XDP. The load sends from within the kernel."
+)
 _PIPELINES = (
     "The switch in memory, without ports: what a packet costs in a pipeline. Naive is the native "
     "engine with every optimisation off; each step adds one to those before it. Every variant gave "
@@ -127,7 +162,9 @@ _GROWTH = (
 _OVERLOAD = (
     "A forwarder's capacity is the rate at which it makes the most copies; it is offered a tenth "
     "to ten times that. Solid: AF_XDP; dashed: AF_PACKET, and the interpreter, which has another "
-    "marker."
+    "marker. The kernel engine has stars. On the sender's processor it slows the load down, which "
+    "so cannot offer more than is carried; a thread of the kernel's own can be overrun, and then "
+    "loses what the ring at either side of it, 256 frames on a veth, has no room for."
 )
 _PKTSWITCH = (
     "pktswitch (Baltas and Xylomenos, ISCC 2015) is an SFU on sockets and the same on netmap: "

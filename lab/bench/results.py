@@ -109,7 +109,7 @@ class GrowthRow:
 
 @dataclass(frozen=True, slots=True)
 class PktswitchRow:
-    """pktswitch.csv: one forwarder on sockets and past the kernel."""
+    """pktswitch.csv: one forwarder on sockets, and past the kernel or in it, as its row says."""
 
     row: str
     engine: str
@@ -133,6 +133,36 @@ class PktswitchRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessorRow:
+    """kernel-processor.csv: what a forwarder takes of its processor."""
+
+    row: str
+    engine: str
+    port: str
+    wait: str
+    viewers: int
+    packets_per_s: float
+    loss: float
+    idle_cpu_pct: float
+    """Of one processor, without a packet."""
+    cpu_ns_per_copy: float
+    """One that spins takes its processor, whatever comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchingRow:
+    """switching.csv: small frames from one port to another."""
+
+    program: str
+    switch: str
+    """As `lab.pisces.switches` names them."""
+    frame_bytes: int
+    flows: int
+    packets_per_s_lossless: float
+    packets_per_s_peak: float
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """All rows, the facts of the session, the missing measurements, and the missing files."""
 
@@ -146,6 +176,10 @@ class Results:
     pipeline: tuple[PipelineRow, ...]
     growth: tuple[GrowthRow, ...]
     pktswitch: tuple[PktswitchRow, ...]
+    kernel: tuple[FanoutRow, ...]
+    kernel_rounds: tuple[FanoutRow, ...]
+    kernel_processor: tuple[ProcessorRow, ...]
+    switching: tuple[SwitchingRow, ...]
     pisces: tuple[PiscesRow, ...]
     pisces_complexity: tuple[Counted, ...]
     pisces_headers: tuple[Change, ...]
@@ -164,6 +198,10 @@ FILES = (
     "overload.csv",
     "priority.csv",
     "pktswitch.csv",
+    "kernel.csv",
+    "kernel-rounds.csv",
+    "kernel-processor.csv",
+    "switching.csv",
     "pisces.csv",
     "pisces-complexity.csv",
     "pisces-headers.csv",
@@ -194,6 +232,10 @@ def results_of(
         pipeline=rows(PipelineRow, "pipeline.csv"),
         growth=rows(GrowthRow, "growth.csv"),
         pktswitch=rows(PktswitchRow, "pktswitch.csv"),
+        kernel=rows(FanoutRow, "kernel.csv"),
+        kernel_rounds=rows(FanoutRow, "kernel-rounds.csv"),
+        kernel_processor=rows(ProcessorRow, "kernel-processor.csv"),
+        switching=rows(SwitchingRow, "switching.csv"),
         pisces=rows(PiscesRow, "pisces.csv"),
         pisces_complexity=rows(Counted, "pisces-complexity.csv"),
         pisces_headers=rows(Change, "pisces-headers.csv"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lab.bench import matrix, overload, pktswitch, priority
+from lab.bench import kernel, matrix, overload, pktswitch, priority, switching
 from lab.bench.experiment import Failures
 from lab.bench.forwarders import Forwarder
 from lab.bench.matrix import RAW, Choice
@@ -19,7 +19,12 @@ from lab.switch import RELEASE, require_build
 
 PIPELINE_BENCH = RELEASE / "reprise-pipeline-bench"
 PIPELINE_TIMEOUT_S = 900.0
-OVERLOADED = ("replication", "recirculation native afxdp", "pktswitch_bypass afxdp", "bmv2")
+OVERLOADED = (
+    "replication",
+    "recirculation native afxdp",
+    "pktswitch_bypass afxdp",
+    "bmv2",
+)
 OVERLOAD_OFFERED = (0.1, 0.5, 0.9, 1.0, 2.0, 4.0, 10.0)
 OVERLOAD_STEP_S = 0.25
 PKTSWITCH_FANOUTS = (1, 64)
@@ -46,6 +51,8 @@ FILES = {
     "overload": "overload.csv",
     "priority": "priority.csv",
     "pktswitch": "pktswitch.csv",
+    "kernel": "kernel.csv",
+    "switching": "switching.csv",
     "pisces": "pisces.csv",
     "neobft": "neobft.csv",
 }
@@ -117,13 +124,35 @@ def _priority(part: Benchmark) -> Measurement:
 
 
 def _pktswitch(part: Benchmark) -> Measurement:
-    words = part.only or (("pktswitch_sockets udp sleep",) if part.short else ("udp sleep",))
-    chosen = _named(pktswitch.pairs(), words)
+    words = part.only or (("sleep to xdp_relay",) if part.short else ("udp sleep",))
+    chosen = [step for step in pktswitch.steps() if any(word in str(step) for word in words)]
     fanouts = part.fanouts or PKTSWITCH_FANOUTS[: 1 if part.short else None]
     return Measurement(
         FILES[part.measure],
         pktswitch.CELL_S * len(chosen) * len(fanouts),
         lambda folder: pktswitch.run(folder, chosen, fanouts),
+    )
+
+
+def _kernel(part: Benchmark) -> Measurement:
+    todo = kernel.cells(part.fanouts, part.rounds, is_quick=part.short)
+    return Measurement(
+        FILES[part.measure],
+        sum(cell.planned_s for cell in todo),
+        lambda folder: kernel.run(folder, todo),
+    )
+
+
+def _switching(part: Benchmark) -> Measurement:
+    todo = [
+        cell
+        for cell in switching.cells(is_quick=part.short)
+        if not part.only or any(word in str(cell) for word in part.only)
+    ]
+    return Measurement(
+        FILES[part.measure],
+        sum(cell.planned_s for cell in todo),
+        lambda folder: switching.run(folder, todo),
     )
 
 
@@ -154,6 +183,8 @@ _MEASUREMENTS: dict[str, Callable[[Benchmark], Measurement]] = {
     "overload": _overload,
     "priority": _priority,
     "pktswitch": _pktswitch,
+    "kernel": _kernel,
+    "switching": _switching,
     "pisces": _pisces,
     "neobft": _neobft,
 }

@@ -9,6 +9,12 @@
  * With --audio-every some packets are audio: to a port of their own, marked for expedited forwarding
  * (RFC 3246), for as many viewers whose addresses follow the others'.
  *
+ * With --xdp-sink that program is at the interface's XDP, and lets samples pass: what a forwarder in the
+ * kernel redirects comes there without a packet of the kernel's around it, which costs more than the copy.
+ *
+ * With --refused-are-lost a packet that the interface does not take is lost, as at a network card: a
+ * forwarder in the kernel that is behind refuses packets there. Otherwise it is offered again.
+ *
  * With --watch every packet says which it is and when it was sent, and the sink keeps of each
  * address the first and the last packet whose copy came, and how many copies came out of order.
  *
@@ -95,6 +101,7 @@ static struct {
     uint32_t sfu_ip, host_ip, first_viewer_ip;
     uint16_t sfu_port, host_port, viewer_port, audio_port;
     uint32_t n_viewers, frame_len, sample_every, audio_every;
+    bool refused_are_lost, is_sink_xdp;
 } config = {.seconds = 1, .frame_len = 1400, .n_viewers = 1, .n_packets_max = UINT64_MAX};
 
 static struct sample samples[SAMPLES_MAX + 1];
@@ -145,16 +152,18 @@ static int map_by_address(size_t value_bytes, volatile void **values) {
     INSN(.code = BPF_LD | BPF_DW | BPF_IMM, .dst_reg = (to), .src_reg = BPF_PSEUDO_MAP_FD, \
          .imm = (map)), INSN(0)
 #define CALL(function) INSN(.code = BPF_JMP | BPF_CALL, .imm = (function))
-#define SINK_INSNS_MAX 64
+#define SINK_INSNS_MAX 80
 
 /* counts[dst_ip - first viewer]++, or counts[VIEWERS_MAX]++ for anything else. Leaves the frame in
  * r7, its end in r8, the index on the stack. */
 static uint32_t count_part(struct bpf_insn *to, int map) {
     int32_t first = (int32_t)ntohl(config.first_viewer_ip);
+    /* Where `struct __sk_buff` and `struct xdp_md` have data and data_end. */
+    int16_t data = config.is_sink_xdp ? 0 : 76, data_end = config.is_sink_xdp ? 4 : 80;
     const struct bpf_insn part[] = {
         SET(6, VIEWERS_MAX),
-        LOAD(BPF_W, 7, 1, 76), /* data */
-        LOAD(BPF_W, 8, 1, 80), /* data_end */
+        LOAD(BPF_W, 7, 1, data),
+        LOAD(BPF_W, 8, 1, data_end),
         MOVE(4, 7),
         ADD(4, HEADER_BYTES),
         SKIP_IF(BPF_JGT, 4, 8, 5),
@@ -212,22 +221,49 @@ static uint32_t watch_part(struct bpf_insn *to, int map) {
 static volatile uint64_t *counts;
 static volatile struct watched *watched;
 
-static void attach_sink(void) {
-    struct bpf_insn program[SINK_INSNS_MAX];
-    uint32_t n = count_part(program, map_by_address(8, (volatile void **)&counts));
-    if (config.watch_path != NULL)
-        n += watch_part(program + n, map_by_address(sizeof *watched, (volatile void **)&watched));
-    program[n++] = SET(0, 2); /* TC_ACT_SHOT */
+/* Drops all but samples, which the ring of samples is to see. */
+static uint32_t pass_samples_part(struct bpf_insn *to) {
+    const struct bpf_insn part[] = {
+        SET(0, XDP_DROP),
+        MOVE(1, 7),
+        ADD(1, HEADER_BYTES + sizeof(struct mark)),
+        SKIP_IF(BPF_JGT, 1, 8, 5),
+        LOAD(BPF_W, 2, 7, HEADER_BYTES),
+        SKIP_IF_VALUE(BPF_JNE, 2, (int32_t)htonl(MAGIC), 3),
+        LOAD(BPF_W, 2, 7, HEADER_BYTES + 4), /* sample */
+        SKIP_IF_VALUE(BPF_JEQ, 2, 0, 1),
+        SET(0, XDP_PASS),
+    };
+    memcpy(to, part, sizeof part);
+    return sizeof part / sizeof part[0];
+}
+
+static void attach(struct bpf_insn *program, uint32_t n, bool is_xdp) {
     program[n++] = INSN(.code = BPF_JMP | BPF_EXIT);
-    union bpf_attr attr = {.prog_type = BPF_PROG_TYPE_SCHED_CLS, .insns = (uintptr_t)program,
-                           .insn_cnt = n, .license = (uintptr_t) "GPL"};
+    union bpf_attr attr = {.prog_type = is_xdp ? BPF_PROG_TYPE_XDP : BPF_PROG_TYPE_SCHED_CLS,
+                           .insns = (uintptr_t)program, .insn_cnt = n,
+                           .license = (uintptr_t) "GPL"};
     int loaded = bpf(BPF_PROG_LOAD, &attr);
     if (loaded < 0) fail("load the sink's program");
     memset(&attr, 0, sizeof attr);
     attr.link_create.prog_fd = (uint32_t)loaded;
     attr.link_create.target_ifindex = if_nametoindex(config.sink_interface);
-    attr.link_create.attach_type = (uint32_t)BPF_TCX_INGRESS;
+    attr.link_create.attach_type = is_xdp ? (uint32_t)BPF_XDP : (uint32_t)BPF_TCX_INGRESS;
+    if (is_xdp) attr.link_create.flags = XDP_FLAGS_DRV_MODE;
     if (bpf(BPF_LINK_CREATE, &attr) < 0) fail("attach the sink's program");
+}
+
+static void attach_sink(void) {
+    struct bpf_insn program[SINK_INSNS_MAX];
+    uint32_t n = count_part(program, map_by_address(8, (volatile void **)&counts));
+    if (config.watch_path != NULL)
+        n += watch_part(program + n, map_by_address(sizeof *watched, (volatile void **)&watched));
+    if (config.is_sink_xdp) {
+        attach(program, n + pass_samples_part(program + n), true);
+        n = 0; /* Behind it samples are only dropped. */
+    }
+    program[n++] = SET(0, 2); /* TC_ACT_SHOT */
+    attach(program, n, false);
 }
 
 static int packet_socket(int protocol) {
@@ -513,7 +549,10 @@ static void send_some(struct sender *sender, uint32_t n) {
     for (uint32_t done = 0; done < n;) {
         int sent = sendmmsg(sender->fd, sender->messages + done, n - done, 0);
         if (sent > 0) done += (uint32_t)sent;
-        else if (errno == EAGAIN || errno == ENOBUFS || errno == EINTR) sender->n_refusals++;
+        else if (errno == EAGAIN || errno == ENOBUFS || errno == EINTR) {
+            sender->n_refusals++;
+            done += errno == ENOBUFS && config.refused_are_lost;
+        }
         else fail("send");
     }
     sender->n_sent += n;
@@ -696,7 +735,7 @@ static const char usage[] =
     "            --sfu ADDRESS:PORT --host ADDRESS:PORT --first-viewer ADDRESS:PORT\n"
     "            --sfu-mac MAC --host-mac MAC [--frame-len BYTES] [--packets N]\n"
     "            [--sample-every N --samples FILE] [--audio-every N --audio-port PORT]\n"
-    "            [--watch FILE]\n"
+    "            [--watch FILE] [--xdp-sink] [--refused-are-lost]\n"
     "       load --frames FILE --sink NAME --interface NAME --rate PACKETS_PER_SECOND --seconds S\n"
     "            --viewers N --first-viewer ADDRESS:PORT\n"
     "       load --push afpacket|afxdp --interface NAME --seconds S --sfu ... --host ...\n";
@@ -711,6 +750,7 @@ static void parse(int argc, char **argv) {
         {"packets", 1, NULL, 'k'},      {"watch", 1, NULL, 'w'},
         {"audio-every", 1, NULL, 'a'},  {"audio-port", 1, NULL, 'u'},
         {"frames", 1, NULL, 'g'},       {"sink", 1, NULL, 'c'},
+        {"refused-are-lost", 0, NULL, 'o'}, {"xdp-sink", 0, NULL, 'd'},
         {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -729,6 +769,8 @@ static void parse(int argc, char **argv) {
         case 'f': config.samples_path = optarg; break;
         case 'p': config.push = optarg; break;
         case 'k': config.n_packets_max = strtoull(optarg, NULL, 10); break;
+        case 'd': config.is_sink_xdp = true; break;
+        case 'o': config.refused_are_lost = true; break;
         case 'w': config.watch_path = optarg; break;
         case 'g': config.frames_path = optarg; break;
         case 'c': config.sink_interface = optarg; break;

@@ -1,20 +1,22 @@
-"""The two compared switches, on a site with a link for each port of a network.
+"""The compared switches, on a site with a link for each port of a network.
 
-Both are in the SFU's namespace on `SFU_CPU`; their entries are written from `LOAD_CPU`.
+All are in the SFU's namespace on `SFU_CPU`; their entries are written from `LOAD_CPU`. What the
+kernel forwards, it forwards on the processor that sends.
 """
 
 import contextlib
 import functools
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.controller import REPRISE
-from lab.pisces import openflow, p4_entries
+from lab.pisces import linux, openflow, p4_entries
 from lab.pisces.network import Network
 from lab.process import REPOSITORY, Child, ChildError, run
+from lab.rows import in_kernel
 from lab.rows.open_vswitch import BRIDGE, PROTOCOL, Daemons, OvsGroup
 from lab.sites import LOAD_CPU, SFU_CPU, PortPerHost, on_cpu
 from lab.switch import READY_TIMEOUT_S, SWITCH, require_build
@@ -22,6 +24,8 @@ from lab.switch import READY_TIMEOUT_S, SWITCH, require_build
 FLOW_IDLE_MS = 3_600_000
 """Longer than a study: Open vSwitch forgets flows that saw no packet, such as while it stands."""
 REPRISE_NAME, OVS_NAME = "reprise", "ovs"
+KERNEL_NAME, LINUX_NAME = "kernel", "linux"
+"""The kernel engine, and what Linux has of its own; not in PISCES' comparison."""
 NAIVE, OPTIMISED = "naive", "optimised"
 OFF, ON = "off", "on"
 CACHES = ("microflow-cache", "megaflow-cache")
@@ -47,13 +51,18 @@ class Contestant:
 
     switch: str
     variant: str
-    """`naive` or `optimised`; empty for Open vSwitch, which has no choice."""
+    """`naive` or `optimised`; empty where there is no choice."""
     flow_caches: str
-    """`off` or `on`."""
+    """`off` or `on`; empty where there are none."""
 
     def __str__(self) -> str:
-        caches = f"caches {self.flow_caches}"
+        caches = f"caches {self.flow_caches}" if self.flow_caches else ""
         return " ".join(part for part in (self.switch, self.variant, caches) if part)
+
+    @property
+    def is_in_kernel(self) -> bool:
+        """Whether no process sees its packets."""
+        return self.switch in (KERNEL_NAME, LINUX_NAME)
 
 
 CONTESTANTS = (
@@ -74,13 +83,18 @@ class Setting:
     network: Network
 
 
+Start = Callable[[Setting, PortPerHost, Path], contextlib.AbstractContextManager[Child | None]]
+"""What starts a contestant on a site, with its files in a folder; the process, if there is one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """A contestant that is set up."""
 
     setting: Setting
     site: PortPerHost
-    pid: int
+    pid: int | None
+    """The kernel's own forwarding has no process."""
 
     def stand(self) -> None:
         """It stands until it may go on: others have their turn."""
@@ -91,6 +105,8 @@ class Running:
         self._tell(signal.SIGCONT)
 
     def _tell(self, what: signal.Signals) -> None:
+        if self.pid is None:
+            return
         # One that has ended is told of by what is asked of it.
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, what)
@@ -108,13 +124,19 @@ def optimise_option(variant: str, flow_caches: str) -> str:
 def running(setting: Setting, folder: Path) -> Iterator[Running]:
     """A site with the contestant on it, which knows the network; its files go into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    start = _ovs if setting.contestant.switch == OVS_NAME else _reprise
+    starts: dict[str, Start] = {
+        OVS_NAME: _ovs,
+        KERNEL_NAME: _kernel,
+        LINUX_NAME: _linux,
+        REPRISE_NAME: _reprise,
+    }
+    start = starts[setting.contestant.switch]
     with PortPerHost(len(setting.network.ports)) as site, contextlib.ExitStack() as stack:
         for link in site.links:
             # Without it a port without an XDP program takes no frames from the load's program.
             site.sfu.run(["ethtool", "-K", link.sfu_interface, "gro", "on"])
         child = stack.enter_context(start(setting, site, folder))
-        up = Running(setting, site, child.pid)
+        up = Running(setting, site, child.pid if child else None)
         try:
             yield up
         finally:
@@ -137,14 +159,49 @@ def source_of(program: str) -> Path:
 
 @contextlib.contextmanager
 def _reprise(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[Child]:
+    contestant = setting.contestant
+    optimise = optimise_option(contestant.variant, contestant.flow_caches)
+    options = ["--wait", PORTS[setting.port], "--optimise", optimise]
+    with _switch(setting, site, folder, options) as child:
+        yield child
+
+
+@contextlib.contextmanager
+def _kernel(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[Child]:
+    in_kernel.take_redirected(site)
+    with _switch(setting, site, folder, ["--engine", "kernel", "--wait", "sleep"]) as child:
+        yield child
+
+
+@contextlib.contextmanager
+def _linux(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[None]:
+    interfaces, program = [link.sfu_interface for link in site.links], setting.program
+    name, network = site.sfu.name, setting.network
+    if program == "l2":
+        commands = linux.bridge_of(network, interfaces)
+        run(["ip", "-n", name, "-batch", "-"], stdin="\n".join(commands))
+        stations = "\n".join(linux.stations_of(network, interfaces))
+        run(["bridge", "-n", name, "-batch", "-"], stdin=stations)
+    elif program == "l2l3":
+        site.sfu.run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"])
+        commands = linux.routes_of(network, interfaces)
+        run(["ip", "-n", name, "-batch", "-"], stdin="\n".join(commands))
+    else:
+        raise ChildError(f"Linux has nothing of its own for {program}")
+    yield None
+
+
+@contextlib.contextmanager
+def _switch(
+    setting: Setting, site: PortPerHost, folder: Path, options: Sequence[str]
+) -> Iterator[Child]:
     require_build(SWITCH, REPRISE)
-    contestant, port, program = setting.contestant, setting.port, setting.program
+    port, program = setting.port, setting.program
     p4info = p4info_of(program, folder)
     entries = folder / "entries.txtpb"
     entries.write_text(p4_entries.write_request(program, setting.network, p4info))
     kind = "afxdp:" if port == "afxdp" else ""
-    argv = [str(SWITCH), "--grpc", "off", "--entries", str(entries), "--wait", PORTS[port]]
-    argv += ["--optimise", optimise_option(contestant.variant, contestant.flow_caches)]
+    argv = [str(SWITCH), "--grpc", "off", "--entries", str(entries), *options]
     for link in site.links:
         argv += ["-i", f"{link.port}@{kind}{link.sfu_interface}"]
     argv.append(str(source_of(program)))

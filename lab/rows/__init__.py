@@ -10,6 +10,7 @@ from lab.rows.pktswitch import PktswitchBypass, PktswitchSockets
 from lab.rows.row import Row
 from lab.rows.rtpengine import RtpEngine
 from lab.rows.scapy import Userspace, UserspacePortPerHost
+from lab.rows.xdp_relay import XdpRelay
 
 ROWS: dict[str, type[Row]] = {
     row.name: row
@@ -22,6 +23,7 @@ ROWS: dict[str, type[Row]] = {
         UserspacePortPerHost,
         PktswitchSockets,
         PktswitchBypass,
+        XdpRelay,
         OvsGroup,
         RtpEngine,
         GStreamerMultiUdpSink,

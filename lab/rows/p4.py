@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from lab.controller import REPRISE
 from lab.process import Child
+from lab.rows import in_kernel
 from lab.rows.row import Row, Variant
 from lab.sites import LOAD_CPU, SFU_CPU, SFU_IP, SFU_UDP_PORT, Link, Participant, Stream, on_cpu
 from lab.switch import (
@@ -21,11 +22,17 @@ from lab.switch import (
 
 METRICS_ADDRESS = "127.0.0.1:9560"
 APPLY_TIMEOUT_S = 60.0
-SWITCH_VARIANTS = tuple(
-    Variant(engine, port, wait)
-    for engine, port, wait in product(
-        ("native", "interpreter"), ("afpacket", "afxdp", "udp"), ("sleep", "spin")
-    )
+KERNEL_VARIANTS = tuple(
+    Variant("kernel", variant.port, variant.wait) for variant in in_kernel.VARIANTS
+)
+SWITCH_VARIANTS = (
+    *(
+        Variant(engine, port, wait)
+        for engine, port, wait in product(
+            ("native", "interpreter"), ("afpacket", "afxdp", "udp"), ("sleep", "spin")
+        )
+    ),
+    *KERNEL_VARIANTS,
 )
 
 
@@ -37,19 +44,26 @@ class SwitchRow(Row):
     options: ClassVar[tuple[str, ...]] = ()
     """Further options of the switch."""
     _switch: Child | None = None
+    _threads: tuple[int, ...] = ()
 
     def start(self) -> None:
         """Starts it with the program; it waits for a controller."""
         require_build(SWITCH, REPRISE)
         if self.variant.port == "udp":
             self.site.give_address()
+        is_in_kernel = self.variant.engine == "kernel"
+        if is_in_kernel:
+            in_kernel.take_redirected(self.site)
         argv = [str(SWITCH), "--grpc", GRPC_ADDRESS, "--metrics", METRICS_ADDRESS, *self.options]
         for link in self.site.links:
             argv += ["-i", f"{link.port}@{self._port(link)}"]
-        argv += ["--engine", self.variant.engine, "--wait", self.variant.wait, str(self.program)]
+        wait = "sleep" if is_in_kernel else self.variant.wait
+        argv += ["--engine", self.variant.engine, "--wait", wait, str(self.program)]
         log = self.folder / "switch.log"
         self._switch = self.site.sfu.start(on_cpu(SFU_CPU, argv), log)
         self._switch.wait_for_line("ready:", READY_TIMEOUT_S)
+        if is_in_kernel:
+            self._threads = in_kernel.threads(self.site, self.variant.wait)
 
     def stop(self) -> None:
         """Ends the switch."""
@@ -58,8 +72,8 @@ class SwitchRow(Row):
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The switch."""
-        return () if self._switch is None else (self._switch.pid,)
+        """The switch, and the kernel's threads that forward for it."""
+        return () if self._switch is None else (self._switch.pid, *self._threads)
 
     def reprise(self, *arguments: str) -> str:
         """Runs a command of `reprise` beside the switch; its output."""
@@ -75,7 +89,7 @@ class SwitchRow(Row):
     def _port(self, link: Link) -> str:
         if self.variant.port == "udp":
             return f"udp:{SFU_IP}:{SFU_UDP_PORT}"
-        kind = "afxdp:" if self.variant.port == "afxdp" else ""
+        kind = "afxdp:" if self.variant.port in ("afxdp", in_kernel.PORT) else ""
         return f"{kind}{link.sfu_interface}"
 
 

@@ -14,11 +14,11 @@ class Variant:
     """How a row is run; a part is empty where there is nothing to choose."""
 
     engine: str = ""
-    """`interpreter` or `native`."""
+    """`interpreter`, `native` or `kernel`."""
     port: str = ""
-    """How it reaches the network: `afpacket`, `afxdp`, `udp`, ..."""
+    """How it reaches the network: `afpacket`, `afxdp`, `udp`, `xdp` ..."""
     wait: str = ""
-    """`spin` or `sleep`."""
+    """`spin` or `sleep`; in the kernel `thread` or `shared` (lab.rows.in_kernel)."""
 
     def __str__(self) -> str:
         return " ".join(part for part in (self.engine, self.port, self.wait) if part)

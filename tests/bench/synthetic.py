@@ -4,7 +4,14 @@ import itertools
 from dataclasses import fields
 from typing import Any
 
-from lab.bench.results import FanoutRow, OverloadRow, PktswitchRow, PriorityRow
+from lab.bench.results import (
+    FanoutRow,
+    OverloadRow,
+    PktswitchRow,
+    PriorityRow,
+    ProcessorRow,
+    SwitchingRow,
+)
 
 RELAY_RATE = 800_000.0
 SHARE_OF_RELAY = 0.95
@@ -76,10 +83,12 @@ def _growth() -> str:
 def _overload() -> str:
     lines = [
         f"{name},{n},{times},{min(times, 1.0) * peak},{max(0, 1 - 1 / times):.3f},{500 * times},"
-        f"{port},spin,1,0.5,0,{vanished},{0.97 if times == 10.0 else ''}"
+        f"{port},1,0.5,0,{vanished},{0.97 if times == 10.0 else ''}"
         for name, port, peak, vanished in (
-            ("p4_replication,native", "afxdp", 7e5, 0),
-            ("pktswitch_bypass,", "afxdp", 8e5, ""),
+            ("p4_replication,native", "afxdp,spin", 7e5, 0),
+            ("p4_replication,kernel", "xdp,thread", 1.5e6, 0),
+            ("p4_replication,kernel", "xdp,shared", 2e6, 0),
+            ("pktswitch_bypass,", "afxdp,spin", 8e5, ""),
         )
         for n in (8, 64)
         for times in (0.1, 0.5, 1.0, 2.0, 10.0)
@@ -96,6 +105,40 @@ def _pktswitch() -> str:
     return _csv(_header(PktswitchRow), lines)
 
 
+def _kernel() -> str:
+    rates = {
+        "p4_replication,kernel,xdp,shared": 0.85,
+        "xdp_relay,,xdp,shared": 1.0,
+        "p4_replication,native,afxdp,spin": 0.32,
+    }
+    lines = [
+        f"{name},{n},{3e6 * share * n / (n + 2):.0f},3000000,9,30,{20 / share + n / 4:.1f},60,"
+        f"{330 / share:.0f}"
+        for name, share in rates.items()
+        for n in (1, 8, 16, 64)
+    ]
+    return _csv(_header(FanoutRow), lines)
+
+
+def _processor() -> str:
+    lines = [
+        "p4_replication,kernel,xdp,thread,11,360,0,0.01,700",
+        "p4_replication,native,afxdp,sleep,11,360,0,0.02,2600",
+    ]
+    return _csv(_header(ProcessorRow), lines)
+
+
+def _switching() -> str:
+    rates = {"kernel": 2e6, "linux": 1e6, "reprise": 9e5, "ovs": 9.5e5}
+    lines = [
+        f"{program},{switch},64,64,{rate:.0f},{1.1 * rate:.0f}"
+        for program in ("l2", "l2l3", "l2l3_acl")
+        for switch, rate in rates.items()
+        if (program, switch) != ("l2l3_acl", "linux")
+    ]
+    return _csv(_header(SwitchingRow), lines)
+
+
 def files() -> dict[str, str]:
     """All files by name."""
     priority = "sfu_priority,native,afxdp,spin,8,1.2,1,9,0,81,0.2,1,0"
@@ -108,4 +151,8 @@ def files() -> dict[str, str]:
         "overload.csv": _overload(),
         "priority.csv": _csv(_header(PriorityRow), [priority]),
         "pktswitch.csv": _pktswitch(),
+        "kernel.csv": _kernel(),
+        "kernel-rounds.csv": _csv(_header(FanoutRow), []),
+        "kernel-processor.csv": _processor(),
+        "switching.csv": _switching(),
     }

@@ -23,7 +23,7 @@ from lab.bench.matrix import Choice
 from lab.bench.suite import FILES, measurement_of
 from lab.experiment import known, parse
 
-MAKE_BENCH_S = 1200.0
+MAKE_BENCH_S = 1560.0
 
 
 @pytest.mark.parametrize("limit", [0.04, 0.07, 0.33, 0.62, 0.88, 0.97, 1.0, 1.04, 1.17, 1.3])
@@ -118,7 +118,7 @@ def test_like_takes_turns_with_like() -> None:
     ]
 
 
-def test_the_benchmark_takes_less_than_twenty_minutes() -> None:
+def test_the_benchmark_takes_less_than_twenty_six_minutes() -> None:
     text = known()["bench"].read_text()
     for is_quick, most_s in ((False, MAKE_BENCH_S), (True, MAKE_BENCH_S / 4)):
         parts = parse(text, "bench.yaml", is_quick=is_quick).benchmarks

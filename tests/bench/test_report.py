@@ -51,6 +51,8 @@ def verdicts(found: Results) -> dict[str, bool | None]:
 def test_every_benchmark_has_its_place_in_the_report(sections: list[Section]) -> None:
     assert [section.key for section in sections] == [
         "fanout",
+        "kernel",
+        "switching",
         "pipelines",
         "growth",
         "overload",
@@ -94,6 +96,11 @@ def test_checks_hold_where_the_numbers_do_and_only_there() -> None:
             "ovs_group,,afxdp,spin,64,551385",
             "ovs_group,,afxdp,spin,64,951385",
             "Open vSwitch",
+        ),
+        "kernel.csv": (
+            "p4_replication,kernel,xdp,shared,64,24",
+            "p4_replication,kernel,xdp,shared,64,21",
+            "80% of the rate of the relay",
         ),
     }
     for name, (before, after, what) in broken.items():
@@ -149,7 +156,7 @@ def test_a_forwarder_has_its_colour_and_no_other_has_it(sections: list[Section])
 
 
 def test_figures_are_whole_files_and_the_same_each_time(sections: list[Section]) -> None:
-    for chart in (sections[0].charts[0], sections[1].charts[0]):
+    for chart in (sections[0].charts[0], sections[3].charts[0]):
         assert ElementTree.fromstring(charts.svg(chart)).tag.endswith("svg")
         assert charts.svg_for_page(chart) == charts.svg_for_page(chart)
         assert charts.png(chart).startswith(b"\x89PNG")
@@ -168,6 +175,10 @@ def test_readme_is_current_with_the_run_that_is_kept() -> None:
 def test_readmes_section_takes_its_numbers_from_the_files() -> None:
     section = section_of(results(), "studies/bench-x")
     assert "| P4, replication, native | 748,000 (0.95) | 748,000 (0.95) |" in section
+    kernel = "| P4, replication, kernel | 850,000 (0.85) | 2,040,000 (0.85) | 2,270,000 (0.85) | "
+    assert f"{kernel}2,470,000 (0.85) |" in section
+    assert "| XDP relay by hand | 1,000,000 | 2,400,000 | 2,670,000 | 2,910,000 |" in section
+    assert "| L2L3-ACL | 2,000,000 |  | 900,000 | 950,000 |" in section
     assert "| L2L3-ACL, 1 flow | 2,000 | 300 | 120 | 40% |" in section
     assert "These do not: at 64 copies, without loss: at least 90%" in section
     assert replaced(f"a\n{BEGIN}\nold\n{END}\nb", "new") == f"a\n{BEGIN}\nnew\n{END}\nb"

@@ -21,6 +21,7 @@ from lab.frames import UdpFrame, checksums_are_right, parse_udp, udp_frame
 from lab.netns import HOST_INTERFACE
 from lab.switch import RECIRCULATION_PROGRAM, REPLICATION_PROGRAM
 from lab.traffic import Burst, digest, payload
+from tests.e2e.conftest import Sfu
 
 N_VIEWERS = 11
 N_PACKETS = 300
@@ -39,10 +40,10 @@ def corrupt_frame_to(viewer: int) -> bytes:
 
 
 def test_eleven_viewers_get_each_of_300_packets_at_4_mbit_per_second_exactly_once(
-    program: Path, logs: Path
+    sfu: Sfu, logs: Path
 ) -> None:
     burst = Burst(PRESENTER, N_PACKETS, RATE_BPS)
-    with conference(program, logs, 1 + N_VIEWERS) as running:
+    with conference(sfu.program, logs, 1 + N_VIEWERS, is_in_kernel=sfu.is_in_kernel) as running:
         running.grow(N_VIEWERS)
         assert running.viewers == list(range(2, 13))
         star = running.star
@@ -99,12 +100,10 @@ def test_copies_carry_the_addresses_that_the_program_promises(program: Path, log
     assert {(one.src_ip, one.src_port) for one in seen.received} == {(source, SFU_UDP_PORT)}
 
 
-def test_three_viewers_decode_every_frame_of_a_real_video_bit_for_bit(
-    program: Path, logs: Path
-) -> None:
+def test_three_viewers_decode_every_frame_of_a_real_video_bit_for_bit(sfu: Sfu, logs: Path) -> None:
     clip = video.make_video(6, logs / "clip")
     assert len(clip.frame_hashes) == 180
-    with conference(program, logs, 4) as running:
+    with conference(sfu.program, logs, 4, is_in_kernel=sfu.is_in_kernel) as running:
         running.grow(3)
         viewers = [(viewer, running.star.host(viewer)) for viewer in running.viewers]
         watched = video.watch(clip, running.star.host(PRESENTER), viewers, logs)
@@ -147,8 +146,8 @@ def test_a_sender_that_presents_nothing_is_not_forwarded_but_counted(
     assert "serve" not in verdicts_of(shown)
 
 
-def test_the_controller_shows_what_the_link_saw(program: Path, logs: Path) -> None:
-    with conference(program, logs, 4) as running:
+def test_the_controller_shows_what_the_link_saw(sfu: Sfu, logs: Path) -> None:
+    with conference(sfu.program, logs, 4, is_in_kernel=sfu.is_in_kernel) as running:
         running.grow(3)
         with observed(running.star, logs / "run", at_stream_port(running.viewers)):
             send_burst(running.star, Burst(PRESENTER, 50, RATE_BPS), logs / "run")
@@ -210,8 +209,8 @@ def test_replication_serves_two_streams_of_a_presenter_and_viewers_at_ports_of_t
     assert arrived == {(2, 5004, 5004): 10, (2, 7000, 6000): 10, (3, 6000, 6000): 10}
 
 
-def test_a_removed_viewer_gets_nothing_more(program: Path, logs: Path) -> None:
-    with conference(program, logs, 4) as running:
+def test_a_removed_viewer_gets_nothing_more(sfu: Sfu, logs: Path) -> None:
+    with conference(sfu.program, logs, 4, is_in_kernel=sfu.is_in_kernel) as running:
         running.grow(3)
         running.controller.remove_viewer(GROUP, 3)
         with observed(running.star, logs / "run", at_stream_port([2, 3, 4])):

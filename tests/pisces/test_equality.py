@@ -9,7 +9,15 @@ import pytest
 from lab.frames import PROTOCOL_UDP
 from lab.pisces.network import PROGRAMS, PROTOCOL_TCP, ROUTERS, station_mac
 from lab.pisces.openflow import DIFFERENCES
-from lab.pisces.switches import CONTESTANTS, ON, OPTIMISED, Contestant, Setting, running
+from lab.pisces.switches import (
+    CONTESTANTS,
+    KERNEL_NAME,
+    ON,
+    OPTIMISED,
+    Contestant,
+    Setting,
+    running,
+)
 from tests.pisces.packets import NETWORK, Packet, by_chance
 from tests.pisces.wire import Left, exchange
 
@@ -18,6 +26,7 @@ SEED = 20261123
 DROP_ELIGIBLE = 0x1000
 OVS = Contestant("ovs", "", ON)
 NATIVE = Contestant("reprise", OPTIMISED, ON)
+KERNEL = Contestant(KERNEL_NAME, "", "")
 ROUTED = Packet(1, station_mac(0, 0), ROUTERS[0])
 WITH_OPTIONS = replace(
     ROUTED, options=bytes.fromhex("01010100"), ports=(9, 443), protocol=PROTOCOL_TCP
@@ -71,7 +80,7 @@ def test_every_byte_and_port_is_the_same(open_vswitch: None, program: str, tmp_p
 def test_the_same_on_af_xdp(
     open_vswitch: None, system_root: None, program: str, tmp_path: Path
 ) -> None:
-    same_as_open_vswitch([NATIVE, OVS], "afxdp", program, tmp_path)
+    same_as_open_vswitch([NATIVE, OVS, KERNEL], "afxdp", program, tmp_path)
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,20 @@ fn xdp_is_native_on_a_veth_and_generic_on_the_loopback() {
             assert_eq!(xdp(0)["found"], "native, copy: PORT@afxdp:v1");
             assert_eq!(xdp(1)["found"], "generic: the driver runs no XDP programs");
             assert_eq!(xdp(1)["level"], "advice");
+            let kernel = |name: &str| {
+                let one = report(&[name]);
+                finding(&one["interfaces"][0]["findings"], "kernel engine").clone()
+            };
+            // The other end takes nothing that is redirected yet.
+            let alone = kernel("v1");
+            let advice = alone["advice"].as_str().expect("advice");
+            assert!(advice.contains("ethtool -K PEER gro on"), "{alone}");
+            let mut ethtool = Command::new("ethtool");
+            let set = ethtool.args(["-K", "v0", "gro", "on"]).status();
+            assert!(set.expect("ethtool").success());
+            let runs = "runs: --engine kernel -i PORT@afxdp:v1";
+            assert_eq!(kernel("v1")["found"], runs);
+            assert_eq!(kernel("lo")["level"], "advice");
         },
     );
 }

@@ -28,12 +28,14 @@ use support::{program_at, root, sfu};
 
 const N_PORTS: u16 = 4;
 const N_VIEWERS: u16 = 40;
+/// Eight at one port and four at another, so that a device's queue of 16 is full between two packets.
+const N_VIEWERS_FEW: u16 = 12;
 
-fn switch() -> Switch {
+fn switch(n_viewers: u16) -> Switch {
     let mut switch = Switch::new(SwitchConfig::default());
     (0..N_PORTS).for_each(|port| switch.add_port(PortId(port)));
     switch.set_program(program_at(&root().join("p4/sfu.p4")).unwrap());
-    sfu::set_up(&mut switch, N_VIEWERS);
+    sfu::set_up(&mut switch, n_viewers);
     switch
 }
 
@@ -74,7 +76,7 @@ struct Sides {
 }
 
 impl Sides {
-    fn new() -> Sides {
+    fn new(n_viewers: u16) -> Sides {
         let (mut ports, mut outside) = (Vec::new(), Vec::new());
         for port in 0..N_PORTS {
             let (inner, outer) = (format!("in{port}"), format!("out{port}"));
@@ -85,7 +87,7 @@ impl Sides {
             ports.push(AfXdpPort::open(&inner, &AfXdpConfig::default()).unwrap());
             outside.push(AfPacketPort::open(&outer, AfPacketConfig::default()).unwrap());
         }
-        let mut beside = switch();
+        let mut beside = switch(n_viewers);
         let served = (0..).zip(&ports).map(|(id, port)| KernelPort {
             id: PortId(id),
             interface: port.interface(),
@@ -100,7 +102,7 @@ impl Sides {
             "{status:?}"
         );
         Sides {
-            alone: switch(),
+            alone: switch(n_viewers),
             beside,
             ports,
             outside,
@@ -232,7 +234,7 @@ fn what_leaves_the_ports_and_what_is_counted_is_the_interpreter_s() {
     in_root_namespace(
         "what_leaves_the_ports_and_what_is_counted_is_the_interpreter_s",
         || {
-            let mut sides = Sides::new();
+            let mut sides = Sides::new(N_VIEWERS);
             let frame = sfu::frame(b"a presenter's packet");
             for _ in 0..50 {
                 assert_eq!(sides.pass(&frame), usize::from(N_VIEWERS));
@@ -264,11 +266,10 @@ fn copies_of_packets_that_come_together_go_to_their_own_viewers() {
     in_root_namespace(
         "copies_of_packets_that_come_together_go_to_their_own_viewers",
         || {
-            let mut sides = Sides::new();
+            let mut sides = Sides::new(N_VIEWERS_FEW);
             let frame = sfu::frame(b"one of some packets");
-            // More than one packet's copies are in a device's queue, and no ring is full.
-            for n in 1..=8 {
-                let n_copies = usize::from(N_VIEWERS) * n as usize;
+            for n in 1..=16 {
+                let n_copies = usize::from(N_VIEWERS_FEW) * n as usize;
                 assert_eq!(sides.pass_together(&frame, n), n_copies);
             }
             sides.assert_counts_are_equal();

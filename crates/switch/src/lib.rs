@@ -19,6 +19,7 @@ mod drops;
 mod engine;
 mod error;
 mod event_loop;
+mod explain;
 mod generators;
 mod handle;
 mod interfaces;
@@ -208,7 +209,10 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
             prepared.watch(monitor, options.exit_on_port_loss)?;
         }
         if options.explain_engine {
-            explain(prepared.workers.first_mut().switch_mut());
+            explain::engine(prepared.workers.first_mut().switch_mut());
+        }
+        if options.listing {
+            explain::listing(prepared.workers.first_mut().switch_mut());
         }
         prepared.services.serve(options)?;
         log.flush();
@@ -373,19 +377,6 @@ fn event_loops(
     }
     let signatures = loops[0].switch_mut().payload_signatures();
     Ok((handle.with_payload_signatures(signatures), loops))
-}
-
-/// Says which engine runs the program, and what it leaves to the interpreter.
-fn explain(switch: &mut Switch) {
-    let name = switch.engine_name();
-    let interpreted = switch.interpreted();
-    if interpreted.is_empty() {
-        return say(&format!("engine: {name}, the whole program"));
-    }
-    say(&format!("engine: {name}, interpreted are:"));
-    for construct in interpreted {
-        say(&format!("  {}: {}", construct.place, construct.reason));
-    }
 }
 
 /// A line on standard error; if nobody reads that, nobody is to be told.

@@ -187,6 +187,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) keep_forwarding: Option<PathBuf>,
 
+    /// With --explain-engine: print the program that the kernel engine makes too, as instructions beside
+    /// the P4 lines that they come from
+    #[arg(long, requires = "explain_engine")]
+    pub(crate) listing: bool,
+
     /// The device id that P4Runtime requests must carry
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) device_id: u64,

@@ -18,6 +18,7 @@ pub(super) fn findings(report: &InterfaceReport, permissions: &Permissions) -> V
     }
     findings.push(packet_port(report, permissions));
     findings.push(xdp_port(report, permissions));
+    findings.push(kernel_engine(report, permissions));
     findings.push(queues(report));
     findings.extend(report.ring_slots.map(|slots| rings(report, slots)));
     findings.push(mtu(report));
@@ -103,6 +104,41 @@ fn xdp_port(report: &InterfaceReport, permissions: &Permissions) -> Finding {
         return Finding::ok("AF_XDP", format!("native, zero copy: PORT@afxdp:{name}"));
     }
     Finding::ok("AF_XDP", format!("native, copy: PORT@afxdp:{name}"))
+}
+
+/// Whether `--engine kernel` can serve it.
+fn kernel_engine(report: &InterfaceReport, permissions: &Permissions) -> Finding {
+    let what = "kernel engine";
+    let InterfaceReport { name, driver, .. } = report;
+    if permissions.xdp_program.is_err() {
+        let advice =
+            "run as root outside any user namespace to have it; the native engine does without";
+        return Finding::advice(what, "no permission for XDP programs", advice);
+    }
+    let runs = format!("--engine kernel -i PORT@afxdp:{name}");
+    let Some(features) = report.xdp else {
+        let found = format!("this kernel does not say whether it can (before 6.3): {runs}");
+        return Finding::ok(what, found);
+    };
+    if !features.is_native {
+        let found = "cannot run here: the driver runs no XDP programs (generic mode)";
+        return Finding::advice(what, found, "the native engine forwards in its place");
+    }
+    if report.mtu_bytes > XDP_MTU_MAX {
+        let found = "cannot run here: frames take several buffers";
+        return Finding::advice(what, found, format!("ip link set dev {name} mtu 3000"));
+    }
+    if !features.takes_redirected {
+        let found = "cannot run here: what the program sends would be lost";
+        let advice = match driver.as_deref() {
+            Some("veth") => {
+                "at the other end: ethtool -K PEER gro on, or an XDP program".to_owned()
+            }
+            _ => format!("the driver of {name} does not send what is redirected to it"),
+        };
+        return Finding::advice(what, found, advice);
+    }
+    Finding::ok(what, format!("runs: {runs}"))
 }
 
 fn queues(report: &InterfaceReport) -> Finding {
@@ -250,6 +286,41 @@ mod tests {
         };
         assert_eq!(of(&card(), &packets_only, "AF_PACKET").level, Level::Ok);
         assert_eq!(of(&card(), &packets_only, "AF_XDP").level, Level::Advice);
+    }
+
+    #[test]
+    fn the_kernel_engine_runs_where_the_driver_takes_what_is_redirected() {
+        let found = |report: &InterfaceReport| of(report, &allowed(), "kernel engine");
+        let runs = "runs: --engine kernel -i PORT@afxdp:eth1";
+        assert_eq!(found(&card()).found, runs);
+        let with = |change: fn(&mut XdpFeatures)| {
+            let mut report = card();
+            report.xdp.iter_mut().for_each(change);
+            report.driver = Some("veth".to_owned());
+            report
+        };
+        let generic = found(&with(|features| features.is_native = false));
+        let alone = found(&with(|features| features.takes_redirected = false));
+        let long = found(&InterfaceReport {
+            mtu_bytes: 9000,
+            ..card()
+        });
+        for (finding, words) in [
+            (generic, "native engine forwards"),
+            (alone, "ethtool -K PEER gro on"),
+            (long, "ip link set dev eth1 mtu 3000"),
+        ] {
+            let advice = finding.advice.expect(words);
+            assert!(
+                finding.level == Level::Advice && advice.contains(words),
+                "{advice}"
+            );
+        }
+        let refused = Permissions {
+            xdp_program: Err(io::ErrorKind::PermissionDenied.into()),
+            ..allowed()
+        };
+        assert_eq!(of(&card(), &refused, "kernel engine").level, Level::Advice);
     }
 
     #[test]

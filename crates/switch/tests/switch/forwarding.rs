@@ -455,3 +455,34 @@ fn json_is_one_document_and_whatever_ends_the_switch_the_last_line() {
         }
     }
 }
+
+#[test]
+fn a_listing_has_the_kernel_s_instructions_beside_the_lines_they_come_from() {
+    let folder = TemporaryFolder::new("listing");
+    let whole = folder.path("whole.pcap");
+    write_capture(&whole, &[(0, frame(1, 60))]);
+    let port = format!("1@pcap:{}", whole.display());
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4/sfu.p4");
+    let output = run(&["-i", &port, "--explain-engine", "--listing", program]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let begins = |words: &str| said.lines().filter(|line| line.starts_with(words)).count();
+    assert_eq!(begins("; ports: "), 1, "{said}");
+    assert_eq!(begins("; copies of a multicast group: "), 1);
+    for (note, line) in [
+        ("state parse_ethernet at byte 0", ""),
+        ("table SfuIngress.stream_lookup.streams", "presenter.p4:65"),
+        (
+            "table SfuEgress.viewer_address.viewers",
+            "viewer_address.p4:42",
+        ),
+        ("", "checksum.p4:29"),
+    ] {
+        let is_there = |said: &str| {
+            said.contains(" = ") && said.contains(note) && said.trim_end().ends_with(line)
+        };
+        assert!(said.lines().any(is_there), "{note} {line}");
+    }
+    let alone = run(&["-i", &port, "--listing", program]);
+    assert_eq!(alone.status.code(), Some(2));
+}

@@ -1,0 +1,32 @@
+//! `--explain-engine` and `--listing`: what becomes of a program.
+
+use dataplane::Switch;
+use dataplane_xdp::compile::compile;
+use dataplane_xdp::image::Room;
+
+use crate::say;
+
+/// Says which engine runs the program, and what it leaves to the interpreter.
+pub(crate) fn engine(switch: &mut Switch) {
+    let name = switch.engine_name();
+    let interpreted = switch.interpreted();
+    if interpreted.is_empty() {
+        return say(&format!("engine: {name}, the whole program"));
+    }
+    say(&format!("engine: {name}, interpreted are:"));
+    for construct in interpreted {
+        say(&format!("  {}: {}", construct.place, construct.reason));
+    }
+}
+
+/// Prints what the kernel engine makes of the program, whichever engine runs it: that takes neither ports
+/// through XDP nor permissions.
+pub(crate) fn listing(switch: &mut Switch) {
+    let Some(program) = switch.program() else {
+        return say("listing: there is no program");
+    };
+    match compile(program, &Room::default()) {
+        Ok(image) => say(image.listing().trim_end()),
+        Err(refused) => say(&format!("listing: nothing for the kernel: {refused}")),
+    }
+}

@@ -1,0 +1,189 @@
+"""Forwarding in the kernel as figures and tables: the kernel engine beside its peers. Pure."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from lab.bench.charts import Axis, Line, Lines, finite
+from lab.bench.fanout_figures import COMPARED, Beside
+from lab.bench.names import COLOURS, MARKERS, RELAY, count, kind_name, name_of, number
+from lab.bench.results import FanoutRow, ProcessorRow
+from lab.drawing import GREY
+from lab.page import Table
+
+OURS = "p4_replication"
+SHARES_OF_RELAY_MIN = {8: 0.75, 16: 0.75, COMPARED: 0.8}
+"""By fan-out, of the copies a second without loss."""
+OF_NATIVE_MIN = 2.5
+LAST_COPY_OF_RELAY_MAX = 1.3
+Ratio = tuple[str, float]
+
+
+def _of(rows: Sequence[FanoutRow], forwarder: str, engine: str) -> dict[int, FanoutRow]:
+    """A forwarder's rows by fan-out."""
+    return {row.fanout: row for row in rows if (row.row, row.engine) == (forwarder, engine)}
+
+
+def of_relay(
+    rows: Sequence[FanoutRow], beside: Beside, column: str = "copies_per_s_lossless"
+) -> Iterator[tuple[int, float]]:
+    """The kernel engine's share of the relay's, by fan-out."""
+    ours, theirs = _of(rows, OURS, "kernel"), _of(rows, RELAY, "")
+    for fanout in sorted(ours.keys() & theirs.keys()):
+        yield fanout, beside(ours[fanout], theirs[fanout], column)
+
+
+def of_native(rows: Sequence[FanoutRow], beside: Beside) -> Iterator[tuple[int, float]]:
+    """How many times the native engine's rate on AF_XDP, by fan-out."""
+    ours, theirs = _of(rows, OURS, "kernel"), _of(rows, OURS, "native")
+    for fanout in sorted(ours.keys() & theirs.keys()):
+        yield fanout, beside(ours[fanout], theirs[fanout])
+
+
+def figures(rows: Sequence[FanoutRow], beside: Beside) -> list[Lines]:
+    """The rate, then the delay."""
+    if not rows:
+        return []
+    ticks = tuple(float(n) for n in sorted({row.fanout for row in rows}))
+    x = Axis("copies of each packet (number)", is_log=True, ticks=ticks)
+    return [
+        Lines(
+            key="kernel-rate",
+            title="Copies a second without loss: in the kernel, and by AF_XDP",
+            x=x,
+            y=Axis("copies without loss (1/s)", starts_at_zero=True),
+            lines=tuple(_lines(rows, lambda row: row.copies_per_s_lossless)),
+            note=_reading(rows, beside),
+        ),
+        Lines(
+            key="kernel-delay",
+            title="Delay of the last copy: in the kernel, and by AF_XDP",
+            x=x,
+            y=Axis("median delay at 360 packets/s (µs)", is_log=True),
+            lines=tuple(_lines(rows, lambda row: row.last_copy_p50_us)),
+            note="The kernel forwards where the packet is sent; AF_XDP spins on another processor.",
+        ),
+    ]
+
+
+def _lines(rows: Sequence[FanoutRow], value: Callable[[FanoutRow], float]) -> list[Line]:
+    lines = []
+    for forwarder, engine in dict.fromkeys((row.row, row.engine) for row in rows):
+        found = _of(rows, forwarder, engine)
+        xs, ys = finite([(fanout, value(row)) for fanout, row in found.items()])
+        colour, marker = COLOURS.get(forwarder, GREY), MARKERS.get(forwarder, "x")
+        kind = next(iter(found.values()))
+        label = f"{name_of(forwarder, engine)}: {kind_name((kind.port, kind.wait))}"
+        # One colour a program: its engines differ in the marker's filling.
+        lines.append(Line(label, colour, xs, ys, marker, engine == "native"))
+    return lines
+
+
+def _reading(rows: Sequence[FanoutRow], beside: Beside) -> str:
+    shares = ", ".join(f"{number(share, '.2f')} at {n}" for n, share in of_relay(rows, beside))
+    times = ", ".join(f"{number(share, '.2f')} at {n}" for n, share in of_native(rows, beside))
+    parts = [
+        f"Of the rate of the relay by hand: {shares} copies." if shares else "",
+        f"Times the native engine's on AF_XDP: {times} copies." if times else "",
+    ]
+    return " ".join(filter(None, parts))
+
+
+def tables(rows: Sequence[FanoutRow], beside: Beside, times: Sequence[ProcessorRow]) -> list[Table]:
+    """Every row with its ratios; then the processor time."""
+    made = [_table(rows, beside)] if rows else []
+    return [*made, *([_processor_table(times)] if times else [])]
+
+
+def _table(rows: Sequence[FanoutRow], beside: Beside) -> Table:
+    relay, native = _of(rows, RELAY, ""), _of(rows, OURS, "native")
+    lines = []
+    for row in sorted(rows, key=lambda row: row.fanout):
+        ratios = [
+            number(beside(row, peer), ".2f") if peer is not None and peer is not row else ""
+            for peer in (relay.get(row.fanout), native.get(row.fanout))
+        ]
+        lines.append(
+            (
+                f"{name_of(row.row, row.engine)}: {kind_name((row.port, row.wait))}",
+                str(row.fanout),
+                count(row.copies_per_s_lossless),
+                count(row.copies_per_s_peak),
+                number(row.first_copy_p50_us),
+                number(row.last_copy_p50_us),
+                number(row.last_copy_p99_us),
+                number(row.cpu_ns_per_copy),
+                *ratios,
+            )
+        )
+    return Table(
+        key="table-kernel",
+        title="In the kernel, like beside like",
+        groups=(("", 2), ("rate", 2), ("delay at 360 packets/s", 3), ("", 1), ("ratio", 2)),
+        columns=(
+            "forwarder",
+            "copies",
+            "lossless, copies/s",
+            "peak, copies/s",
+            "first p50, µs",
+            "last p50, µs",
+            "last p99, µs",
+            "CPU, ns/copy",
+            "of the relay's rate",
+            "of AF_XDP's",
+        ),
+        rows=tuple(lines),
+        note="Medians over the rounds, of ratios too. The processor's time in the kernel has the "
+        "sender's work in it.",
+    )
+
+
+def _processor_table(times: Sequence[ProcessorRow]) -> Table:
+    viewers = max(row.viewers for row in times)
+    return Table(
+        key="table-kernel-processor",
+        title=f"Processor time: idle, and {viewers} viewers of a 4 Mbit/s stream",
+        groups=(("", 4),),
+        columns=("forwarder", "idle, % of a processor", "ns/copy", "lost"),
+        rows=tuple(
+            (
+                f"{name_of(row.row, row.engine)}: {kind_name((row.port, row.wait))}",
+                number(row.idle_cpu_pct, ".2f"),
+                number(row.cpu_ns_per_copy),
+                f"{row.loss:.2%}",
+            )
+            for row in times
+        ),
+        note="What spins takes its processor whether packets come or not. In the kernel: the "
+        "thread that forwards, and the process beside it. It receives the packets too, which on "
+        "AF_XDP is done on the sender's processor.",
+    )
+
+
+def promises(
+    rows: Sequence[FanoutRow], beside: Beside
+) -> Iterator[tuple[str, list[tuple[str, float, bool]]]]:
+    """What the kernel engine is to reach, with what was found and whether it is enough."""
+    if not any(row.engine == "kernel" for row in rows):
+        return
+    rates, native = dict(of_relay(rows, beside)), dict(of_native(rows, beside))
+    delays = dict(of_relay(rows, beside, "last_copy_p50_us"))
+    missing = float("nan")
+    for least in sorted(set(SHARES_OF_RELAY_MIN.values())):
+        fanouts = [n for n, share in SHARES_OF_RELAY_MIN.items() if share == least]
+        found = [(f"{n} copies:", rates.get(n, missing)) for n in fanouts]
+        yield (
+            f"in the kernel, {' and '.join(map(str, fanouts))} copies, without loss: at least "
+            f"{least:.0%} of the rate of the relay in XDP by hand",
+            [(what, share, share >= least) for what, share in found],
+        )
+    times = native.get(COMPARED, missing)
+    yield (
+        f"in the kernel, {COMPARED} copies, without loss: at least {OF_NATIVE_MIN:g} times the "
+        "native engine on AF_XDP",
+        [("", times, times >= OF_NATIVE_MIN)],
+    )
+    late = delays.get(COMPARED, missing)
+    yield (
+        f"in the kernel, {COMPARED} copies: the last copy's median delay within "
+        f"{LAST_COPY_OF_RELAY_MAX:g} times the relay's",
+        [("", late, late <= LAST_COPY_OF_RELAY_MAX)],
+    )

@@ -1,0 +1,43 @@
+"""Linux' own forwarding with the content of a network: the bridge for L2, routing for L2L3. Pure.
+
+Both know every station and route beforehand, and learn nothing of a flow. There is no kernel's own
+for L2L3-ACL here: its access list would be one more program.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from lab.pisces.network import Network, Port
+
+BRIDGE = "br0"
+
+
+def bridge_of(network: Network, interfaces: Sequence[str]) -> Iterator[str]:
+    """What ip(8) is told."""
+    yield f"link add {BRIDGE} type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
+    for port in network.ports:
+        yield f"link set {interfaces[port.number - 1]} master {BRIDGE}"
+    yield f"link set {BRIDGE} up"
+
+
+def stations_of(network: Network, interfaces: Sequence[str]) -> Iterator[str]:
+    """What bridge(8) is told."""
+    for station in network.stations:
+        interface = interfaces[station.port - 1]
+        yield f"fdb replace {station.mac} dev {interface} master static"
+
+
+def routes_of(network: Network, interfaces: Sequence[str]) -> Iterator[str]:
+    """What ip(8) is told: a VLAN's router is its port, and every route's next hop a neighbour."""
+    by_vlan = {port.vlans[0]: interfaces[port.number - 1] for port in network.ports}
+    for port in network.ports:
+        interface = interfaces[port.number - 1]
+        yield f"link set {interface} address {_router_of(network, port)}"
+    for route in network.routes:
+        interface, host = by_vlan[route.vlan], route.prefix.network_address
+        yield f"route replace {route.prefix} dev {interface}"
+        yield f"neighbour replace {host} lladdr {route.next_hop} dev {interface} nud permanent"
+
+
+def _router_of(network: Network, port: Port) -> str:
+    """The address to which the port's stations send what is to be routed."""
+    return next(one.router for one in network.senders if one.vlan in port.vlans)

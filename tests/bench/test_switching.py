@@ -1,0 +1,31 @@
+"""Small frames through all that is set beside each other: everything that is offered comes."""
+
+from pathlib import Path
+
+import pytest
+
+from lab import peers
+from lab.bench.switching import FRAME_BYTES, LINUX, OVS, PORT, PROGRAMS
+from lab.pisces.network import published
+from lab.pisces.offer import Traffic, offer
+from lab.pisces.switches import Contestant, Setting, running
+from lab.rows.open_vswitch import OvsGroup
+
+CASES = [(program, one) for program, those in PROGRAMS.items() for one in those]
+PACKETS_PER_S, SECONDS = 10_000.0, 0.1
+
+
+@pytest.mark.parametrize(("program", "contestant"), CASES, ids=str)
+def test_what_is_offered_comes_out_of_the_other_port(
+    program: str, contestant: Contestant, namespaces: None, system_root: None, tmp_path: Path
+) -> None:
+    if contestant == OVS and OvsGroup.lacks():
+        pytest.skip(f"NOT TESTED, no Open vSwitch: {OvsGroup.lacks()}")
+    peers.build()
+    offered = Traffic(tmp_path / "frames", program, FRAME_BYTES)
+    offered.write()
+    with running(Setting(contestant, PORT, program, published()), tmp_path / "files") as up:
+        assert (up.pid is None) == (contestant == LINUX)
+        run = offer(up, offered, PACKETS_PER_S, SECONDS)
+    assert run.sent >= PACKETS_PER_S * SECONDS / 2
+    assert (run.copies, run.others) == (run.sent, 0)

@@ -1,0 +1,46 @@
+"""The relay in XDP, with real packets."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from lab.rows.row import Variant
+from lab.rows.xdp_relay import XdpRelay
+from lab.sites import SFU_UDP_PORT, OnePort, Stream
+from tests.rows.exchange import came, due, exchange, rtp, serves_and_stops_serving
+
+VARIANT = XdpRelay.variants[0]
+
+
+@pytest.fixture(autouse=True)
+def installed(namespaces: None, system_root: None) -> None:
+    """Says so where it is not, and in CI that is a failure."""
+    if what := XdpRelay.lacks():
+        message = f"NOT TESTED, this machine lacks {what}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message, pytrace=False)
+        pytest.skip(message)
+
+
+@pytest.mark.parametrize("variant", XdpRelay.variants, ids=str)
+def test_it_serves(variant: Variant, tmp_path: Path) -> None:
+    with OnePort(4) as site, XdpRelay(site, variant, tmp_path) as running:
+        serves_and_stops_serving(running)
+
+
+def test_it_counts_what_it_copies_and_why_it_drops(tmp_path: Path) -> None:
+    with OnePort(4) as site, XdpRelay(site, VARIANT, tmp_path) as running:
+        stream = Stream(1, site.participant(1))
+        other = Stream(2, site.participant(1), udp_port=SFU_UDP_PORT + 2)
+        running.subscribe(stream, site.participants(2, 3))
+        payloads = [rtp(number) for number in range(5)]
+        packets = [(stream, one) for one in payloads] + [(other, rtp(number)) for number in (7, 8)]
+        copies = exchange(site, packets, 15)
+        assert came(copies) == due(payloads, site.participants(2, 3))
+        running.subscribe(stream, [])
+        assert exchange(site, [(stream, rtp(9))], 0) == []
+    counted = json.loads((tmp_path / "xdp_relay.log").read_text().splitlines()[-1])
+    expected = {"copies": 15, "malformed": 0, "ttl_is_over": 0, "no_stream": 3, "no_viewer": 0}
+    assert counted == expected
