@@ -1,5 +1,6 @@
 //! Random entries, groups and frames for every program of the repository: the kernel agrees with the
-//! interpreter on what it does not punt.
+//! interpreter on what it does not punt. `SEEDS`, from `SEED` on, and `FRAMES` of each say how many; `FOLDERS`
+//! and `P4` say which programs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -15,10 +16,15 @@ use dataplane::{PortId, Program, SwitchConfig};
 use fastrand::Rng;
 use lockstep::{PORTS, Write, Writer, random_frame};
 
-use support::checked::{Report, checked_switch};
+use support::{
+    checked::{Report, checked_switch},
+    kernel::Kernel,
+};
 
 /// The shortest frame that `BPF_PROG_TEST_RUN` takes: an Ethernet header.
 const FRAME_BYTES_MIN: usize = 14;
+/// Programs of this crate's tests, which fit whole.
+const OWN: &str = "crates/dataplane-xdp/tests/programs";
 /// Entries of each table at the beginning, at most.
 const ENTRIES_PER_TABLE: usize = 6;
 
@@ -70,16 +76,13 @@ fn run(program: &Program, seed: u64, n_frames: u64) -> Report {
     report.lock().unwrap().clone()
 }
 
+/// Those of the repository, or of the folders in `FOLDERS`, which colons separate; with `P4` in their path.
 fn programs() -> Vec<PathBuf> {
-    let folders = [
-        "p4",
-        "p4/bench",
-        "testdata/realistic",
-        "testdata/stf",
-        "testdata/clif",
-    ];
+    let folders = std::env::var("FOLDERS").unwrap_or_else(|_| {
+        format!("p4:p4/bench:testdata/realistic:testdata/stf:testdata/clif:{OWN}")
+    });
     let filter = std::env::var("P4").unwrap_or_default();
-    let programs = folders.iter().flat_map(|it| support::files(it, "p4"));
+    let programs = folders.split(':').flat_map(|it| support::files(it, "p4"));
     programs
         .filter(|path| path.to_str().unwrap().contains(&filter))
         .collect()
@@ -131,4 +134,15 @@ fn the_kernel_agrees_on_random_frames() {
     println!("{sum:?}");
     let text = failures.join("\n");
     assert!(failures.is_empty(), "{} failures\n{text}", failures.len());
+}
+
+#[test]
+fn the_programs_of_these_tests_fit_whole() {
+    let programs = support::files(OWN, "p4");
+    assert!(!programs.is_empty(), "no program found in {OWN}");
+    for path in programs {
+        let program = support::program_at(&path).unwrap();
+        let left = Kernel::new(&program).unwrap().image.left;
+        assert_eq!(left, [], "{}", path.display());
+    }
 }

@@ -297,7 +297,8 @@ impl<'p> Emit<'p> {
         self.ir.unions[union.index()].members.clone()
     }
 
-    /// Bytes of a header on the wire. Varbit fields are never extracted here, so they are empty.
+    /// Bytes of a header on the wire, without a field of variable width. Of that, its place in the packet's state
+    /// has the bytes.
     pub(super) fn header_bytes(&self, header: HeaderId) -> u32 {
         self.ir.headers[header.index()].fixed_bits / 8
     }

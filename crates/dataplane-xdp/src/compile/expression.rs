@@ -67,6 +67,9 @@ impl Emit<'_> {
                 self.asm.mov_imm(to, low_word(value, word));
                 Ok(())
             }
+            Expr::Field(field) if self.ir.fields[field.index()].variable => {
+                Err("a field of variable width".into())
+            }
             Expr::Field(field) => {
                 self.field_word(*field, word, to);
                 Ok(())
@@ -193,7 +196,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn valid_bit(&mut self, header: dataplane::engine::ir::HeaderId, to: Reg) {
+    pub(super) fn valid_bit(&mut self, header: dataplane::engine::ir::HeaderId, to: Reg) {
         if self.ir.headers[header.index()].metadata {
             self.asm.mov_imm(to, 1);
             return;
@@ -245,9 +248,9 @@ impl Emit<'_> {
             return self.simple(alu, (left, right), word, to);
         }
         match op {
-            Arithmetic::Add | Arithmetic::Sub | Arithmetic::Mul if word > 0 => {
-                Err("arithmetic of more than 64 bits".into())
-            }
+            Arithmetic::Add if word > 0 => self.wide_sum(left, right, false, word, to),
+            Arithmetic::Sub if word > 0 => self.wide_sum(left, right, true, word, to),
+            Arithmetic::Mul if word > 0 => Err("a product of more than 64 bits".into()),
             Arithmetic::Add => self.simple(Alu::Add, (left, right), 0, to),
             Arithmetic::Sub => self.simple(Alu::Sub, (left, right), 0, to),
             Arithmetic::Mul => self.simple(Alu::Mul, (left, right), 0, to),
@@ -288,6 +291,47 @@ impl Emit<'_> {
         self.pair(to, (left, word), (right, word), |emit, a, b| {
             emit.asm.alu(alu, a, b);
         })
+    }
+
+    /// A word of a sum or, with the complement and a carry, of a difference: the words below it give the carry.
+    fn wide_sum(
+        &mut self,
+        left: &Expr,
+        right: &Expr,
+        subtracts: bool,
+        word: u32,
+        to: Reg,
+    ) -> Native<()> {
+        if to > R3 {
+            return Err("arithmetic of more than 64 bits deep in an expression".into());
+        }
+        let (other, free) = (next(to), next(next(to)));
+        let carry = self.spill_slot()?;
+        self.asm
+            .store_imm(Size::B8, R10, carry, i32::from(subtracts));
+        for position in 0..=word {
+            self.pair(to, (left, position), (right, position), |emit, _, _| {
+                if subtracts {
+                    emit.asm.alu_imm(Alu::Xor, other, -1);
+                }
+            })?;
+            // The carry out of bit 63, of the operands and the sum, without a jump: (a & b) | ((a | b) & !sum).
+            self.asm.mov(R0, to);
+            self.asm.alu(Alu::And, R0, other);
+            self.asm.mov(free, to);
+            self.asm.alu(Alu::Or, free, other);
+            self.asm.alu(Alu::Add, to, other);
+            self.asm.load(Size::B8, other, R10, carry);
+            self.asm.alu(Alu::Add, to, other);
+            self.asm.mov(other, to);
+            self.asm.alu_imm(Alu::Xor, other, -1);
+            self.asm.alu(Alu::And, free, other);
+            self.asm.alu(Alu::Or, R0, free);
+            self.asm.alu_imm(Alu::Rsh, R0, 63);
+            self.asm.store(Size::B8, R10, carry, R0);
+        }
+        self.free_spill_slot();
+        Ok(())
     }
 
     fn shift_left(&mut self, left: &Expr, right: &Expr, word: u32, to: Reg) -> Native<()> {

@@ -112,7 +112,12 @@ impl Emit<'_> {
                 Err("a register".into())
             }
             Primitive::ExecuteMeter { .. } => Err("a meter".into()),
-            Primitive::Hash { .. } => Err("a hash".into()),
+            Primitive::Hash {
+                to,
+                base,
+                calculation,
+                size,
+            } => self.hash(to, base, *calculation, size),
             Primitive::Random { .. } => Err("a random number".into()),
             Primitive::Digest(_) => Err("a digest".into()),
             Primitive::Truncate(_) => Err("a truncation".into()),
@@ -241,8 +246,15 @@ impl Emit<'_> {
         }
         let end = self.asm.label();
         self.jump_if_valid(header, valid, end, R2);
+        let variable = self.ir.headers[header.index()].variable_field;
+        let variable = variable.map(|field| self.layout.field(field, 0));
         if valid {
             self.clear(header);
+            if let Some(at) = variable {
+                // It may have been in the frame with something in that field.
+                self.asm.store_imm(Size::B8, SCRATCH, at, 0);
+                self.set_word(Word::Irregular, 1);
+            }
         }
         self.set_valid(header, valid);
         let is_told = self
@@ -254,6 +266,10 @@ impl Emit<'_> {
             self.load_word(R2, Word::PacketLength);
             self.asm
                 .alu_imm(Alu::Add, R2, if valid { bytes } else { -bytes });
+            if let (false, Some(at)) = (valid, variable) {
+                self.asm.load(Size::B8, R1, SCRATCH, at);
+                self.asm.alu(Alu::Sub, R2, R1);
+            }
             self.store_word(Word::PacketLength, R2);
         }
         self.asm.place(end);

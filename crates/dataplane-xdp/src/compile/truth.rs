@@ -254,6 +254,9 @@ impl Emit<'_> {
                 self.jump_if_valid(right, false, differs_to, free);
                 let headers = &self.ir.headers;
                 let (a, b) = (&headers[left.index()], &headers[right.index()]);
+                if a.variable_field.is_some() {
+                    return Err("a field of variable width".into());
+                }
                 if free >= R5 {
                     return Err("a comparison of headers deep in an expression".into());
                 }

@@ -15,6 +15,8 @@ pub enum Class {
     AllPunted,
     /// Nothing of the program can run there, or the verifier refuses it.
     Refused,
+    /// No frame is long enough for Ethernet.
+    NoFrame,
 }
 
 impl Class {
@@ -25,6 +27,7 @@ impl Class {
             Self::SomePunted => "some punted",
             Self::AllPunted => "all punted",
             Self::Refused => "refused",
+            Self::NoFrame => "no frame",
         }
     }
 
@@ -32,6 +35,7 @@ impl Class {
     pub fn of(report: &Report) -> Self {
         match (&report.refused, report.n_frames - report.n_kernel) {
             (Some(_), _) => Self::Refused,
+            (_, _) if report.n_frames == 0 => Self::NoFrame,
             (_, 0) => Self::NoPunt,
             (_, n) if n == report.n_frames => Self::AllPunted,
             _ => Self::SomePunted,
