@@ -4,7 +4,7 @@ use dataplane::{
     ActionId, ActionInfo, Program,
     engine::{
         Interpreted,
-        ir::{FieldId, HeaderExpr, HeaderId, Ir, SourceLine, UnionId},
+        ir::{FieldId, HeaderId, Ir, SourceLine, UnionId},
     },
 };
 
@@ -320,32 +320,6 @@ impl<'p> Emit<'p> {
     /// Words of a field.
     pub(super) fn words(&self, field: FieldId) -> u32 {
         TableLayout::words(self.ir.fields[field.index()].bits)
-    }
-
-    /// The header, where it is known when compiling; none is beyond the end of a stack.
-    pub(super) fn known_header(&self, header: &HeaderExpr) -> Native<Option<HeaderId>> {
-        use dataplane::engine::ir::{AnyStack, Expr, UnionExpr};
-        let constant = |index: &Expr| match index {
-            Expr::Const(value) => Some(usize::try_from(value).unwrap_or(usize::MAX)),
-            _ => None,
-        };
-        match header {
-            HeaderExpr::Header(header) => Ok(Some(*header)),
-            HeaderExpr::Element { stack, index } => {
-                let index = constant(index).ok_or("a stack's element by a variable index")?;
-                Ok(self.ir.element(AnyStack::Headers(*stack), 0, index))
-            }
-            HeaderExpr::Member { union, offset } => match union {
-                UnionExpr::Union(union) => {
-                    let members = &self.ir.unions[union.index()].members;
-                    Ok(members.get(*offset as usize).copied())
-                }
-                UnionExpr::Element { stack, index } => {
-                    let index = constant(index).ok_or("a stack's element by a variable index")?;
-                    Ok(self.ir.element(AnyStack::Unions(*stack), *offset, index))
-                }
-            },
-        }
     }
 
     /// Takes an entry of the journal.

@@ -2,7 +2,7 @@
 //! Where more than the low bits count (comparison, shift to the right, division, saturation, index) the
 //! operand's range says how many words hold it exactly.
 
-use dataplane::engine::ir::{AnyStack, Arithmetic, Expr, FieldId, HeaderExpr, Int};
+use dataplane::engine::ir::{AnyStack, Arithmetic, Expr, FieldId, HeaderExpr, HeaderId, Int};
 
 use super::{
     emit::{Emit, Native, SCRATCH, SLOT, next},
@@ -167,36 +167,19 @@ impl Emit<'_> {
 
     /// A field of a header that is found at run time; beyond the end of a stack it is zero.
     fn access(&mut self, header: &HeaderExpr, offset: u32, word: u32, to: Reg) -> Native<()> {
-        if let Ok(found) = self.known_header(header) {
-            match found {
-                Some(header) => {
-                    let field = self.ir.headers[header.index()].field_at(offset);
-                    self.field_word(field, word, to);
-                }
-                None => self.asm.mov_imm(to, 0),
+        let found = self.header_of(header);
+        let some = |emit: &mut Self, header: HeaderId| {
+            let field = emit.ir.headers[header.index()].field_at(offset);
+            if emit.ir.fields[field.index()].variable {
+                return Err("a field of variable width".into());
             }
-            return Ok(());
-        }
-        let HeaderExpr::Element { stack, index } = header else {
-            return Err("a member of a union in a stack by a variable index".into());
+            emit.field_word(field, word, to);
+            Ok(())
         };
-        self.index(index, to)?;
-        let end = self.asm.label();
-        let elements = self.ir.stacks[stack.index()].elements.clone();
-        for (position, header) in elements.into_iter().enumerate() {
-            let other = self.asm.label();
-            self.asm.jump_if_imm(Jump::Ne, to, position as i32, other);
-            let field = self.ir.headers[header.index()].field_at(offset);
-            self.field_word(field, word, to);
-            self.asm.jump(end);
-            self.asm.place(other);
-        }
-        self.asm.mov_imm(to, 0);
-        self.asm.place(end);
-        Ok(())
+        self.for_found(&found, to, some, |emit| emit.asm.mov_imm(to, 0))
     }
 
-    pub(super) fn valid_bit(&mut self, header: dataplane::engine::ir::HeaderId, to: Reg) {
+    pub(super) fn valid_bit(&mut self, header: HeaderId, to: Reg) {
         if self.ir.headers[header.index()].metadata {
             self.asm.mov_imm(to, 1);
             return;

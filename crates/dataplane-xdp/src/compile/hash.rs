@@ -2,7 +2,7 @@
 //! scratch memory. What belongs to a header that is not valid is left out, so its length is known at run time.
 
 use dataplane::engine::ir::{
-    Algorithm, Calculation, CalculationId, Expr, HeaderExpr, HeaderId, Place,
+    Algorithm, Calculation, CalculationId, Expr, FieldId, HeaderId, Place,
 };
 
 use super::{
@@ -76,32 +76,15 @@ impl Emit<'_> {
             Place::RegisterCell { .. } => return Err("a register".into()),
             Place::Access { header, offset } => (header, *offset),
         };
-        let field_of =
-            |emit: &Self, header: HeaderId| emit.ir.headers[header.index()].field_at(offset);
-        if let Ok(found) = self.known_header(header) {
-            return match found {
-                Some(header) => self.assign_kept_to(field_of(self, header), kept),
-                None => Ok(()),
-            };
-        }
-        let HeaderExpr::Element { stack, index } = header else {
-            return Err("a member of a union in a stack by a variable index".into());
+        let found = self.header_of(header);
+        let some = |emit: &mut Self, header: HeaderId| {
+            let field = emit.ir.headers[header.index()].field_at(offset);
+            emit.assign_kept_to(field, kept)
         };
-        let end = self.asm.label();
-        let elements = self.ir.stacks[stack.index()].elements.clone();
-        for (position, header) in elements.into_iter().enumerate() {
-            let other = self.asm.label();
-            self.index(index, R1)?;
-            self.asm.jump_if_imm(Jump::Ne, R1, position as i32, other);
-            self.assign_kept_to(field_of(self, header), kept)?;
-            self.asm.jump(end);
-            self.asm.place(other);
-        }
-        self.asm.place(end);
-        Ok(())
+        self.for_found(&found, R1, some, |_| {})
     }
 
-    fn assign_kept_to(&mut self, field: dataplane::engine::ir::FieldId, kept: i16) -> Native<()> {
+    fn assign_kept_to(&mut self, field: FieldId, kept: i16) -> Native<()> {
         let declared = &self.ir.fields[field.index()];
         if declared.variable {
             return Err("a field of variable width".into());

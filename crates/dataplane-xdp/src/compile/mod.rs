@@ -21,6 +21,7 @@ mod crc;
 mod deparser;
 mod emit;
 mod expression;
+mod found;
 mod hash;
 mod instances;
 mod layout;

@@ -189,6 +189,9 @@ impl<'p> Emit<'p> {
                 let Place::Field(field) = to else {
                     return Err("a lookahead into a place that is found at run time".into());
                 };
+                if *bits > 64 {
+                    return self.peek_wide(*field, 8 * walk.at + offset, *bits, walk.at, parsing);
+                }
                 self.peek(walk.at, *offset, *bits, parsing)?;
                 let range = Range::field(*bits, false);
                 self.store_field(*field, R1, Some(range));
@@ -226,6 +229,25 @@ impl<'p> Emit<'p> {
             let (at, next) = (self.layout.next_index(*stack), walk.next_of(*stack));
             self.asm.store_imm(Size::B8, SCRATCH, at, next as i32);
         }
+    }
+
+    /// More than a word of bits that follow, into a field as wide.
+    fn peek_wide(
+        &mut self,
+        field: FieldId,
+        start: u32,
+        bits: u32,
+        at: u32,
+        parsing: &mut Parsing<'_>,
+    ) -> Native<bool> {
+        if self.ir.fields[field.index()].bits != bits {
+            return Err("a lookahead into a field of another width".into());
+        }
+        self.ensure((start + bits).div_ceil(8), at, parsing);
+        if self.needs.is_needed(field) {
+            self.extract_field(field, FRAME, start, parsing.n_checked);
+        }
+        Ok(true)
     }
 
     pub(super) fn extract(
