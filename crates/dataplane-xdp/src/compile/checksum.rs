@@ -1,14 +1,13 @@
 //! Checksums: verified after parsing, updated before deparsing, over the fields in the packet's state.
 
 use dataplane::engine::ir::{
-    Algorithm, Calculation, CalculationInput, Checksum, FieldId, HeaderId, Int,
+    Algorithm, Calculation, CalculationInput, Checksum, FieldId, HeaderId, Int, range::Range,
 };
 
 use super::{
     emit::{Emit, Native},
     expression::low_word,
     layout::Word,
-    range::Range,
 };
 use crate::asm::{Alu, Jump, Label, Reg, reg::*};
 

@@ -4,7 +4,10 @@ use dataplane::{
     ActionId, ActionInfo, Program,
     engine::{
         Interpreted,
-        ir::{FieldId, HeaderId, Ir, SourceLine, UnionId},
+        ir::{
+            FieldId, HeaderId, Ir, SourceLine, UnionId,
+            range::{Names, Range},
+        },
     },
 };
 
@@ -12,7 +15,6 @@ use super::{
     layout::{Layout, Word},
     memory::Memory,
     needs::Needs,
-    range::{Names, Range},
 };
 use crate::{
     asm::{Alu, Assembler, Helper, Jump, Label, Reg, Size, reg::*},
@@ -136,9 +138,10 @@ impl<'p> Emit<'p> {
         self.action.and_then(|action| program.action_info(action))
     }
 
-    pub(super) fn names(&self) -> Names<'p> {
+    pub(super) fn names(&self) -> Names<'p, Ir> {
         Names {
             ir: self.ir,
+            widths: self.ir,
             action: self.action_info(),
         }
     }

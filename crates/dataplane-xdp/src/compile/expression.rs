@@ -2,12 +2,12 @@
 //! Where more than the low bits count (comparison, shift to the right, division, saturation, index) the
 //! operand's range says how many words hold it exactly.
 
-use dataplane::engine::ir::{AnyStack, Arithmetic, Expr, FieldId, HeaderExpr, HeaderId, Int};
-
-use super::{
-    emit::{Emit, Native, SCRATCH, SLOT, next},
+use dataplane::engine::ir::{
+    AnyStack, Arithmetic, Expr, FieldId, HeaderExpr, HeaderId, Int,
     range::{self, Range},
 };
+
+use super::emit::{Emit, Native, SCRATCH, SLOT, next};
 use crate::{
     asm::{Alu, Jump, Reg, Size, reg::*},
     image::{Body, TableLayout},

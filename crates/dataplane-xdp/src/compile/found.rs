@@ -1,11 +1,8 @@
 //! Headers and unions that are found when a packet is there: elements of stacks by an index.
 
-use dataplane::engine::ir::{AnyStack, Expr, HeaderExpr, HeaderId, UnionExpr, UnionId};
+use dataplane::engine::ir::{AnyStack, Expr, HeaderExpr, HeaderId, UnionExpr, UnionId, instances};
 
-use super::{
-    emit::{Emit, Native},
-    instances,
-};
+use super::emit::{Emit, Native};
 use crate::asm::{Jump, Reg};
 
 /// What an expression gives.

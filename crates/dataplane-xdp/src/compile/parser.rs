@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use dataplane::engine::ir::{
     Expr, ExtractTarget, FieldId, HeaderId, Int, KeyPart, ParserOp, Place, State, TransitionCase,
+    range::Range,
 };
 
 use super::{
     emit::{Emit, FRAME, FRAME_END, Native, SCRATCH},
     layout::Word,
     paths::{Paths, Step, Visit, Walk},
-    range::Range,
 };
 use crate::asm::{Alu, Jump, Label, Reg, Size, reg::*};
 
