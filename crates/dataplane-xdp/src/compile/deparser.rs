@@ -4,6 +4,7 @@
 use dataplane::engine::ir::{FieldId, HeaderId};
 
 use super::{
+    checksum::Part,
     emit::{CONTEXT, Emit, FRAME, FRAME_END, Native, SCRATCH},
     layout::Word,
     paths::{HEADER_BYTES_MAX, VARIABLE_BYTES_MAX},
@@ -196,7 +197,9 @@ impl Emit<'_> {
             return Ok(());
         }
         if group.bytes > 8 {
-            return Err("a field of more than 64 bits that does not begin at a whole byte".into());
+            let parts: Vec<Part> = group.fields.iter().copied().map(Part::Field).collect();
+            self.pack(&parts.iter().collect::<Vec<_>>(), base, at as i16);
+            return Ok(());
         }
         for (position, field) in group.fields.iter().enumerate() {
             let declared = &self.ir.fields[field.index()];

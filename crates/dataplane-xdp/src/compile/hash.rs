@@ -15,7 +15,7 @@ use super::{
 use crate::asm::{Alu, Jump, Label, Reg, Size, reg::*};
 
 /// Where bytes are put.
-const TO: Reg = R5;
+const TO: Reg = R4;
 /// Bytes behind the input that are zero.
 const PADDING_BYTES: u32 = 8;
 
@@ -157,7 +157,7 @@ impl Emit<'_> {
             }
             let run_bytes = bits(self, run).div_ceil(8);
             self.buffer_end(n_bytes - run_bytes);
-            self.pack(&run.1)?;
+            self.pack(&run.1, TO, self.layout.buffer());
             self.load_word(R1, Word::Cursor);
             self.asm.alu_imm(Alu::Add, R1, run_bytes as i32);
             self.store_word(Word::Cursor, R1);
@@ -197,19 +197,19 @@ impl Emit<'_> {
         }
     }
 
-    /// Puts parts one after the other at [`TO`], the last byte filled up with zeros.
-    fn pack(&mut self, parts: &[&Part]) -> Native<()> {
+    /// Puts parts one after the other into memory, the last byte filled up with zeros. All but the base, which is
+    /// `R4` or none of the first six, is overwritten.
+    pub(super) fn pack(&mut self, parts: &[&Part], base: Reg, at: i16) {
         let total: u32 = parts.iter().map(|part| self.part_bits(part)).sum();
-        let buffer = self.layout.buffer();
         for start in (0..total).step_by(64) {
             let end = (start + 64).min(total);
-            let (mut at, mut is_first) = (0, true);
+            let (mut begin, mut is_first) = (0, true);
             for part in parts {
                 let bits = self.part_bits(part);
-                let (from, to) = (start.max(at), end.min(at + bits));
+                let (from, to) = (start.max(begin), end.min(begin + bits));
                 if from < to {
                     // The part's bits are counted from its last one.
-                    self.bits_of(part, at + bits - to, to - from);
+                    self.bits_of(part, begin + bits - to, to - from);
                     if is_first {
                         self.asm.mov(R1, R3);
                     } else {
@@ -218,23 +218,19 @@ impl Emit<'_> {
                     }
                     is_first = false;
                 }
-                at += bits;
+                begin += bits;
             }
             let n = end - start;
             let behind = n.next_multiple_of(8) - n;
             if behind > 0 {
                 self.asm.alu_imm(Alu::Lsh, R1, behind as i32);
             }
-            self.store_bytes(
-                TO,
-                (start / 8).wrapping_add_signed(buffer.into()),
-                n.div_ceil(8),
-            );
+            let place = (start / 8).wrapping_add_signed(at.into());
+            self.store_bytes(base, place, n.div_ceil(8));
         }
-        Ok(())
     }
 
-    /// So many bits of a part from bit `low` on, at most 64, into `R3`; `R4` is overwritten.
+    /// So many bits of a part from bit `low` on, at most 64, into `R3`; `R5` is overwritten.
     fn bits_of(&mut self, part: &Part, low: u32, n: u32) {
         let (word, shift) = (low / 64, low % 64);
         self.part_word(part, word, R3);
@@ -242,9 +238,9 @@ impl Emit<'_> {
             self.asm.alu_imm(Alu::Rsh, R3, shift as i32);
         }
         if shift + n > 64 {
-            self.part_word(part, word + 1, R4);
-            self.asm.alu_imm(Alu::Lsh, R4, 64 - shift as i32);
-            self.asm.alu(Alu::Or, R3, R4);
+            self.part_word(part, word + 1, R5);
+            self.asm.alu_imm(Alu::Lsh, R5, 64 - shift as i32);
+            self.asm.alu(Alu::Or, R3, R5);
         }
         self.wrap(R3, n, false);
     }

@@ -1,4 +1,4 @@
-// Sums, differences and comparisons of numbers wider than a machine word.
+// Sums, differences and comparisons of numbers wider than a machine word, and such numbers within bytes.
 
 #include <core.p4>
 #include <v1model.p4>
@@ -13,8 +13,15 @@ header numbers_t {
     bit<64> word;
 }
 
+header odd_t {
+    bit<3> low;
+    bit<70> middle;
+    bit<135> high;
+}
+
 struct headers_t {
     numbers_t numbers;
+    odd_t odd;
 }
 
 struct metadata_t {
@@ -23,6 +30,13 @@ struct metadata_t {
 parser WideParse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     state start {
         packet.extract(hdr.numbers);
+        transition select(hdr.numbers.kind & 8) {
+            0: accept;
+            default: odd;
+        }
+    }
+    state odd {
+        packet.extract(hdr.odd);
         transition accept;
     }
 }
@@ -47,6 +61,13 @@ control WideIngress(inout headers_t hdr, inout metadata_t meta, inout standard_m
         }
         if (hdr.numbers.kind & 4 == 0) {
             hdr.numbers.left = (hdr.numbers.left + 1) - (hdr.numbers.right + (128w1 << 63));
+        }
+        if (hdr.odd.isValid()) {
+            hdr.odd.middle = hdr.odd.middle + 1;
+            hdr.odd.high = hdr.odd.high - 1;
+        }
+        if (hdr.numbers.kind & 0x30 == 0x30) {
+            hdr.numbers.setInvalid();
         }
         if (hdr.numbers.left + hdr.numbers.right >= hdr.numbers.result) {
             hdr.numbers.word = (bit<64>)(((bit<65>)hdr.numbers.word + 65w1) >> 1);
