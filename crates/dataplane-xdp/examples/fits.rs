@@ -30,6 +30,12 @@ fn kind(place: &str) -> &str {
     place.split(" \"").next().unwrap_or(place)
 }
 
+fn in_words(left: &[Interpreted]) -> String {
+    let left = left.iter();
+    let left = left.map(|left| format!("{}: {}", left.place, left.reason));
+    left.collect::<Vec<_>>().join("; ")
+}
+
 /// What was found in all folders.
 #[derive(Default)]
 struct Found {
@@ -83,7 +89,10 @@ impl Found {
         // Pieces that are included are no programs.
         let program = program_at(path).ok()?;
         Some(match Kernel::new(&program) {
-            Ok(kernel) => self.left(&kernel.image.left),
+            Ok(kernel) => {
+                println!("{}: {}", path.display(), in_words(&kernel.image.left));
+                self.left(&kernel.image.left)
+            }
             Err(reason) => self.refused(reason),
         })
     }
@@ -107,12 +116,7 @@ impl Found {
         for difference in &report.differences {
             self.differences.push(format!("{name}: {difference}"));
         }
-        let left: Vec<String> = report
-            .left
-            .iter()
-            .map(|left| format!("{}: {}", left.place, left.reason))
-            .collect();
-        println!("{name}: {}; {}", class.name(), left.join("; "));
+        println!("{name}: {}; {}", class.name(), in_words(&report.left));
         if let Some(reason) = report.refused {
             return Some(self.refused(reason));
         }

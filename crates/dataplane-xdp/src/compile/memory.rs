@@ -168,13 +168,13 @@ impl Memory {
             },
             tables: Vec::new(),
             fan_out: None,
+            constants: Vec::new(),
+            crc_tables: Vec::new(),
             scratch: MapRef(0),
             counter_map: MapRef(0),
             devices: MapRef(0),
             sockets: MapRef(0),
             heap_map: MapRef(0),
-            constants: Vec::new(),
-            crc_tables: Vec::new(),
             room: *room,
         };
         memory.add_fixed_maps(layout.bytes);
