@@ -15,7 +15,9 @@ use super::{
 use crate::asm::{Alu, Jump, Label, Size, reg::*};
 
 /// Rounds of all loops of an action at most.
-const LOOP_ROUNDS_MAX: i32 = 256;
+const LOOP_ROUNDS_MAX: usize = 256;
+/// Statements in all rounds of an action at most: the verifier goes through a million instructions of a program.
+const LOOP_STATEMENTS_MAX: usize = 4096;
 
 impl Emit<'_> {
     /// The body of an action. Its arguments are in the slot.
@@ -71,8 +73,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Where rounds are counted, if the action has loops.
-    fn begin_loops(&mut self, primitives: &[Primitive]) -> Native<Option<i16>> {
+    /// Where rounds are counted, and how many there may be, if the action has loops.
+    fn begin_loops(&mut self, primitives: &[Primitive]) -> Native<Option<(i16, i32)>> {
         let goes_back = |(position, primitive): (usize, &Primitive)| match primitive {
             Primitive::Jump(to) | Primitive::JumpIfZero(_, to) => *to <= position,
             _ => false,
@@ -90,16 +92,17 @@ impl Emit<'_> {
         }
         let rounds = self.spill_slot()?;
         self.asm.store_imm(Size::B8, R10, rounds, 0);
-        Ok(Some(rounds))
+        let most = (LOOP_STATEMENTS_MAX / primitives.len()).min(LOOP_ROUNDS_MAX);
+        Ok(Some((rounds, most as i32)))
     }
 
     /// The verifier goes through every round, so there is an end to them: beyond, the packet is punted.
-    fn count_round(&mut self, rounds: i16) {
+    fn count_round(&mut self, (rounds, most): (i16, i32)) {
         let punt = self.ends.punt;
         self.asm.load(Size::B8, R0, R10, rounds);
         self.asm.alu_imm(Alu::Add, R0, 1);
         self.asm.store(Size::B8, R10, rounds, R0);
-        self.asm.jump_if_imm(Jump::Gt, R0, LOOP_ROUNDS_MAX, punt);
+        self.asm.jump_if_imm(Jump::Gt, R0, most, punt);
     }
 
     fn jump_if_zero(&mut self, value: &Expr, to: Label) -> Native<()> {
