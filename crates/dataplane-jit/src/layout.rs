@@ -15,7 +15,10 @@
 use std::ops::Range;
 
 use dataplane::{
-    engine::ir::{AnyStack, Field, FieldId, HeaderId, Ir, StackId},
+    engine::ir::{
+        AnyStack, Field, FieldId, HeaderId, Ir, StackId,
+        range::{Range as FieldRange, Widths},
+    },
     limits,
 };
 
@@ -301,4 +304,10 @@ fn widest_variable(ir: &Ir) -> u32 {
         })
     });
     widths.max().unwrap_or(0)
+}
+impl Widths for Layout {
+    fn range_of(&self, field: FieldId) -> FieldRange {
+        let slot = self.field(field);
+        FieldRange::field(slot.bits, slot.signed)
+    }
 }

@@ -12,7 +12,6 @@ mod fallback;
 mod flow;
 mod frames;
 mod graph;
-mod instances;
 pub mod layout;
 pub mod lookup;
 mod metadata;

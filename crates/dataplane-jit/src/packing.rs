@@ -8,12 +8,11 @@
 
 use std::collections::HashMap;
 
-use dataplane::engine::ir::{ExtractTarget, FieldId, Header, HeaderId, Ir, ParserOp};
+use dataplane::engine::ir::{ExtractTarget, FieldId, Header, HeaderId, Ir, ParserOp, instances};
 
 use crate::{
-    instances,
     options::NativeOptions,
-    usage::{Accesses, Usage},
+    usage::{Counted, Usage},
 };
 
 /// The widest packed field: four words.
@@ -52,7 +51,7 @@ impl Cost {
 /// What is known of the fields of one type at one position, all its headers together.
 #[derive(Default, Clone, Copy)]
 struct Kind {
-    accesses: Accesses,
+    accesses: Counted,
     n_headers: u32,
     /// Parser and deparser, as far as they touch it.
     n_conversions: u32,
@@ -103,7 +102,7 @@ fn is_better_packed(options: NativeOptions, kind: Kind, cost: &Cost, bits: u32) 
     if kind.is_fixed || bits == 0 || bits > PACKED_BITS_MAX || kind.n_conversions == 0 {
         return false;
     }
-    let Accesses { reads, writes, .. } = kind.accesses;
+    let Counted { reads, writes, .. } = kind.accesses;
     if reads + writes == 0 {
         return options.parser_specialisation;
     }

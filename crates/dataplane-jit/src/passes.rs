@@ -22,13 +22,16 @@ use std::mem::offset_of;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, condcodes::IntCC, types};
 use cranelift_module::FuncId;
 use dataplane::{
-    engine::{EgressInput, InstanceType, ir::FieldId},
+    engine::{
+        EgressInput, InstanceType,
+        ir::{FieldId, range::Range},
+    },
     limits,
 };
 
 use crate::{
     CompileError,
-    compile::{Code, Emit, Region, Unit, range},
+    compile::{Code, Emit, Region, Unit},
     context::{PassContext, Requests},
     frames::{Frames, bits},
 };
@@ -372,7 +375,7 @@ fn put(
 ) {
     if let Some(field) = field.filter(|field| e.layout().is_read(*field)) {
         let value = value(e);
-        e.put_field(field, vec![value], &range::Range::field(64, false));
+        e.put_field(field, vec![value], &Range::field(64, false));
     }
 }
 

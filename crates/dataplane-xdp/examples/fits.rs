@@ -1,7 +1,9 @@
-//! Which programs fit into the kernel, and why the others do not: `fits [FOLDER]...`, as root.
+//! Which programs fit into the kernel, and why the others do not: `fits [--stf] [FOLDER]...`, as root.
 //!
 //! A program fits whole if nothing of it is left to the engine, in part if something is, and not if nothing
-//! of it can run or the verifier refuses it.
+//! of it can run or the verifier refuses it. With `--stf` only programs count that have an STF test beside
+//! them; its frames go through the kernel too, and a program of which each frame is punted does not fit. Where
+//! the kernel does something else than the interpreter, that is told, and the exit code is 1.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -11,65 +13,191 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::ExitCode;
 
-use support::{files, kernel::Kernel, program_at};
+use dataplane::engine::Interpreted;
+use support::{
+    files,
+    kernel::Kernel,
+    packets::{self, Class},
+    program_at,
+};
 
 /// The places of a reason without their names, so that they can be counted.
 fn kind(place: &str) -> &str {
     place.split(" \"").next().unwrap_or(place)
 }
 
-fn main() {
-    let given: Vec<String> = std::env::args().skip(1).collect();
+fn in_words(left: &[Interpreted]) -> String {
+    let left = left.iter();
+    let left = left.map(|left| format!("{}: {}", left.place, left.reason));
+    left.collect::<Vec<_>>().join("; ")
+}
+
+/// What was found in all folders.
+#[derive(Default)]
+struct Found {
+    /// Programs by place and reason.
+    reasons: BTreeMap<(String, String), usize>,
+    /// Programs by the first of their reasons that is the only one.
+    only: BTreeMap<String, usize>,
+    refusals: BTreeMap<String, usize>,
+    tests: BTreeMap<Class, usize>,
+    n_frames: usize,
+    n_kernel: usize,
+    n_copies: usize,
+    differences: Vec<String>,
+}
+
+/// How much of a program fits.
+enum Fit {
+    Whole,
+    Part,
+    Not,
+}
+
+impl Found {
+    fn left(&mut self, left: &[Interpreted]) -> Fit {
+        let named: BTreeSet<(String, String)> = left
+            .iter()
+            .map(|left| (kind(&left.place).to_owned(), left.reason.clone()))
+            .collect();
+        let reasons: BTreeSet<&String> = named.iter().map(|(_, reason)| reason).collect();
+        if let [reason] = reasons.into_iter().collect::<Vec<_>>()[..] {
+            *self.only.entry(reason.clone()).or_default() += 1;
+        }
+        let fit = if named.is_empty() {
+            Fit::Whole
+        } else {
+            Fit::Part
+        };
+        for reason in named {
+            *self.reasons.entry(reason).or_default() += 1;
+        }
+        fit
+    }
+
+    fn refused(&mut self, reason: String) -> Fit {
+        *self.refusals.entry(reason).or_default() += 1;
+        Fit::Not
+    }
+
+    /// By what is left of it.
+    fn program(&mut self, path: &Path) -> Option<Fit> {
+        // Pieces that are included are no programs.
+        let program = program_at(path).ok()?;
+        Some(match Kernel::new(&program) {
+            Ok(kernel) => {
+                println!("{}: {}", path.display(), in_words(&kernel.image.left));
+                self.left(&kernel.image.left)
+            }
+            Err(reason) => self.refused(reason),
+        })
+    }
+
+    /// By what is left of it and what became of its test's frames.
+    fn test(&mut self, path: &Path) -> Option<Fit> {
+        program_at(path).ok()?;
+        let name = path.display();
+        let report = match packets::run(&path.with_extension("stf")) {
+            Ok(report) => report,
+            Err(error) => {
+                println!("{name}: {}", error.trim());
+                return None;
+            }
+        };
+        let class = Class::of(&report);
+        *self.tests.entry(class).or_default() += 1;
+        self.n_frames += report.n_frames;
+        self.n_kernel += report.n_kernel;
+        self.n_copies += report.n_copies;
+        for difference in &report.differences {
+            self.differences.push(format!("{name}: {difference}"));
+        }
+        println!("{name}: {}; {}", class.name(), in_words(&report.left));
+        if let Some(reason) = report.refused {
+            return Some(self.refused(reason));
+        }
+        let fit = self.left(&report.left);
+        Some(match class {
+            Class::AllPunted => Fit::Not,
+            _ => fit,
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let mut given: Vec<String> = std::env::args().skip(1).collect();
+    let with_tests = given.iter().any(|it| it == "--stf");
+    given.retain(|it| it != "--stf");
     let folders = match given.is_empty() {
         true => ["p4", "p4/bench", "testdata/realistic", "testdata/stf"]
             .map(str::to_owned)
             .to_vec(),
         false => given,
     };
-    println!("| folder | programs | whole | in part | not |\n|---|---:|---:|---:|---:|");
-    let mut reasons: BTreeMap<(String, String), usize> = BTreeMap::new();
-    let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
+    let mut found = Found::default();
+    let mut lines = Vec::new();
     for folder in folders {
         let [mut whole, mut part, mut not] = [0; 3];
         for path in files(&folder, "p4") {
-            // Pieces that are included are no programs.
-            let Ok(program) = program_at(&path) else {
-                continue;
+            let fit = match with_tests {
+                true if !path.with_extension("stf").exists() => None,
+                true => found.test(&path),
+                false => found.program(&path),
             };
-            match Kernel::new(&program) {
-                Ok(kernel) if kernel.image.left.is_empty() => whole += 1,
-                Ok(kernel) => {
-                    part += 1;
-                    let mut of_program: Vec<(String, String)> = kernel
-                        .image
-                        .left
-                        .iter()
-                        .map(|left| (kind(&left.place).to_owned(), left.reason.clone()))
-                        .collect();
-                    of_program.sort();
-                    of_program.dedup();
-                    for reason in of_program {
-                        *reasons.entry(reason).or_default() += 1;
-                    }
-                }
-                Err(reason) => {
-                    not += 1;
-                    *refusals.entry(reason).or_default() += 1;
-                }
+            match fit {
+                Some(Fit::Whole) => whole += 1,
+                Some(Fit::Part) => part += 1,
+                Some(Fit::Not) => not += 1,
+                None => {}
             }
         }
         let n = whole + part + not;
-        println!("| `{folder}` | {n} | {whole} | {part} | {not} |");
+        lines.push(format!("| `{folder}` | {n} | {whole} | {part} | {not} |"));
     }
+    println!("| folder | programs | whole | in part | not |\n|---|---:|---:|---:|---:|");
+    lines.iter().for_each(|line| println!("{line}"));
+    print(&found, with_tests)
+}
+
+fn print(found: &Found, with_tests: bool) -> ExitCode {
     println!("\n| programs | what is left | why |\n|---:|---|---|");
-    let mut reasons: Vec<_> = reasons.into_iter().collect();
-    reasons.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    let mut reasons: Vec<_> = found.reasons.iter().collect();
+    reasons.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
     for ((place, reason), n) in reasons {
         println!("| {n} | {place} | {reason} |");
     }
-    for (reason, n) in refusals {
+    for (reason, n) in &found.refusals {
         println!("| {n} | all | {reason} |");
+    }
+    println!("\n| programs | the only reason |\n|---:|---|");
+    let mut only: Vec<_> = found.only.iter().collect();
+    only.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+    for (reason, n) in only {
+        println!("| {n} | {reason} |");
+    }
+    if with_tests {
+        let tests = found.tests.iter();
+        let tests: Vec<String> = tests
+            .map(|(class, n)| format!("{n} {}", class.name()))
+            .collect();
+        println!(
+            "\ntests: {}; {} of {} frames in the kernel, {} copies; {} differences",
+            tests.join(", "),
+            found.n_kernel,
+            found.n_frames,
+            found.n_copies,
+            found.differences.len()
+        );
+    }
+    for difference in &found.differences {
+        println!("{difference}");
+    }
+    match found.differences.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
 }

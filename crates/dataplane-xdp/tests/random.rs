@@ -1,5 +1,6 @@
 //! Random entries, groups and frames for every program of the repository: the kernel agrees with the
-//! interpreter on what it does not punt.
+//! interpreter on what it does not punt. `SEEDS`, from `SEED` on, and `FRAMES` of each say how many; `FOLDERS`
+//! and `P4` say which programs. `CASES` programs more are random themselves, or changed at random; `CASE` runs one.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -8,17 +9,24 @@
 
 mod support;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::{ops::Range, path::PathBuf};
 
-use dataplane::{PortId, Program, SwitchConfig};
+use conformance::fuzz::{self, Corpus};
+use dataplane::{PortId, Program, SwitchConfig, engine::ir::Primitive};
 use fastrand::Rng;
 use lockstep::{PORTS, Write, Writer, random_frame};
 
-use support::checked::{Report, checked_switch};
+use support::{
+    checked::{Report, checked_switch},
+    kernel::Kernel,
+};
 
 /// The shortest frame that `BPF_PROG_TEST_RUN` takes: an Ethernet header.
 const FRAME_BYTES_MIN: usize = 14;
+/// Cells of counters and registers that are compared.
+const CELLS_MAX: usize = 1 << 14;
+/// Programs of this crate's tests, which fit whole.
+const OWN: &str = "crates/dataplane-xdp/tests/programs";
 /// Entries of each table at the beginning, at most.
 const ENTRIES_PER_TABLE: usize = 6;
 
@@ -70,65 +78,130 @@ fn run(program: &Program, seed: u64, n_frames: u64) -> Report {
     report.lock().unwrap().clone()
 }
 
+/// Those of the repository, or of the folders in `FOLDERS`, which colons separate; with `P4` in their path.
 fn programs() -> Vec<PathBuf> {
-    let folders = [
-        "p4",
-        "p4/bench",
-        "testdata/realistic",
-        "testdata/stf",
-        "testdata/clif",
-    ];
+    let folders = std::env::var("FOLDERS").unwrap_or_else(|_| {
+        format!("p4:p4/bench:testdata/realistic:testdata/stf:testdata/clif:{OWN}")
+    });
     let filter = std::env::var("P4").unwrap_or_default();
-    let programs = folders.iter().flat_map(|it| support::files(it, "p4"));
+    let programs = folders.split(':').flat_map(|it| support::files(it, "p4"));
     programs
         .filter(|path| path.to_str().unwrap().contains(&filter))
         .collect()
+}
+
+/// What many programs came to.
+#[derive(Default)]
+struct Sum {
+    n_programs: usize,
+    n_refused: usize,
+    n_frames: usize,
+    n_kernel: usize,
+    n_copies: usize,
+    failures: Vec<String>,
+}
+
+impl Sum {
+    /// Frames of some seeds through a program.
+    fn add(&mut self, name: &str, program: &Program, seeds: Range<u64>, n_frames: u64) {
+        self.n_programs += 1;
+        let (before, copies_before, all_before) = (self.n_kernel, self.n_copies, self.n_frames);
+        for seed in seeds {
+            let report = run(program, seed, n_frames);
+            self.n_frames += report.n_frames;
+            self.n_kernel += report.n_kernel;
+            self.n_copies += report.n_copies;
+            if let Some(reason) = report.refused {
+                self.n_refused += 1;
+                println!("{name}: {reason:.200}");
+                if !is_told(&reason) {
+                    self.failures.push(format!("{name}: {reason}"));
+                }
+                break;
+            }
+            if let Some(difference) = report.differences.first() {
+                let n = report.differences.len();
+                self.failures.push(format!(
+                    "{name}, seed {seed}: {n} differences, {difference}"
+                ));
+                break;
+            }
+        }
+        println!(
+            "{name}: {} of {} frames, {} copies",
+            self.n_kernel - before,
+            self.n_frames - all_before,
+            self.n_copies - copies_before
+        );
+    }
+
+    fn check(&self) {
+        println!(
+            "{} programs, {} refused; {} of {} frames in the kernel, {} copies",
+            self.n_programs, self.n_refused, self.n_kernel, self.n_frames, self.n_copies
+        );
+        let text = self.failures.join("\n");
+        assert!(
+            self.failures.is_empty(),
+            "{} failures\n{text}",
+            self.failures.len()
+        );
+    }
+}
+
+/// Whether a program is refused for a reason that the compiler gives, or for its size.
+fn is_told(reason: &str) -> bool {
+    reason.starts_with("refused: ") || reason.contains("BPF program is too large")
 }
 
 #[test]
 fn the_kernel_agrees_on_random_frames() {
     let (n_seeds, n_frames) = (number("SEEDS", 2), number("FRAMES", 60));
     let first = number("SEED", 1);
-    let mut failures = Vec::new();
-    let mut sum = BTreeMap::new();
-    let mut add = |what: &'static str, n: usize| *sum.entry(what).or_insert(0) += n;
+    let mut sum = Sum::default();
     for path in programs() {
-        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let Ok(program) = support::program_at(&path) else {
-            continue;
-        };
-        add("programs", 1);
-        let mut of_program = Report::default();
-        for seed in first..first + n_seeds {
-            let report = run(&program, seed, n_frames);
-            of_program.n_frames += report.n_frames;
-            of_program.n_kernel += report.n_kernel;
-            of_program.n_copies += report.n_copies;
-            of_program.refused = report.refused.clone();
-            if let Some(reason) = report.refused
-                && !reason.starts_with("refused: ")
-            {
-                failures.push(format!("{name}: {reason}"));
-                break;
-            }
-            if let Some(difference) = report.differences.first() {
-                let n = report.differences.len();
-                failures.push(format!(
-                    "{name}, seed {seed}: {n} differences, {difference}"
-                ));
-                break;
-            }
+        if let Ok(program) = support::program_at(&path) {
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            sum.add(name, &program, first..first + n_seeds, n_frames);
         }
-        add("refused", usize::from(of_program.refused.is_some()));
-        add("frames", of_program.n_frames);
-        add("frames in the kernel", of_program.n_kernel);
-        add("copies", of_program.n_copies);
-        println!(
-            "{name}: {} of {} frames, {} copies",
-            of_program.n_kernel, of_program.n_frames, of_program.n_copies
-        );
     }
-    println!("{sum:?}");
-    let text = failures.join("\n");
-    assert!(failures.is_empty(), "{} failures\n{text}", failures.len());
+    sum.check();
+}
+
+/// Whether its cells can be compared packet by packet, and no clones can fill the switch with clones of clones.
+fn is_small(program: &Program) -> bool {
+    let ir = program.ir();
+    let counters = ir.counters.iter().map(|array| array.cells);
+    let registers = ir.registers.iter().map(|array| array.cells);
+    let mut primitives = ir.actions.iter().flat_map(|action| &action.primitives);
+    let clones = primitives.any(|it| matches!(it, Primitive::Clone { .. }));
+    !clones && counters.chain(registers).sum::<usize>() <= CELLS_MAX
+}
+
+#[test]
+fn the_kernel_agrees_on_random_programs() {
+    let (n_cases, n_frames) = (number("CASES", 120), number("FRAMES", 60));
+    let (first, only) = (number("SEED", 1), number("CASE", u64::MAX));
+    let corpus = Corpus::load(&support::root()).unwrap();
+    let mut sum = Sum::default();
+    for case in (0..n_cases).filter(|case| only == u64::MAX || *case == only) {
+        let (kind, input) = corpus.case(first, case);
+        let program = fuzz::program(&corpus, &input);
+        if let Some(program) = program.filter(is_small) {
+            let name = format!("case {case} ({kind:?})");
+            sum.add(&name, &program, first..first + 1, n_frames);
+        }
+    }
+    sum.check();
+}
+
+#[test]
+fn the_programs_of_these_tests_fit_whole() {
+    let programs = support::files(OWN, "p4");
+    assert!(!programs.is_empty(), "no program found in {OWN}");
+    for path in programs {
+        let program = support::program_at(&path).unwrap();
+        let left = Kernel::new(&program).unwrap().image.left;
+        assert_eq!(left, [], "{}", path.display());
+    }
 }

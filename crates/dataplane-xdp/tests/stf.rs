@@ -8,25 +8,8 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use support::checked::{Report, checked_switch};
-
-/// Runs a test, its frames through the kernel too.
-fn run(path: &Path) -> Result<Report, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let commands = stf::parse(&text).map_err(|error| error.to_string())?;
-    let program = stf::program_beside(path).map_err(|error| error.to_string())?;
-    let (switch, report) = checked_switch(dataplane::SwitchConfig::default());
-    let (outcome, switch) = stf::run_on(switch, program, &commands, None);
-    drop(switch);
-    let failures: String = outcome.failures.iter().map(ToString::to_string).collect();
-    if !failures.is_empty() {
-        return Err(failures);
-    }
-    let report = report.lock().unwrap().clone();
-    Ok(report)
-}
+use support::packets;
 
 fn compare(folder: &str) {
     let filter = std::env::var("STF").unwrap_or_default();
@@ -41,7 +24,7 @@ fn compare(folder: &str) {
     let mut classes: BTreeMap<&str, usize> = BTreeMap::new();
     for path in tests {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let report = match run(&path) {
+        let report = match packets::run(&path) {
             Ok(report) => report,
             Err(error) => {
                 failures.push(format!("{name}: {error}"));
@@ -54,12 +37,7 @@ fn compare(folder: &str) {
         for left in &report.left {
             *reasons.entry(left.reason.clone()).or_default() += 1;
         }
-        let class = match (&report.refused, report.n_frames - report.n_kernel) {
-            (Some(_), _) => "refused",
-            (_, 0) => "no punt",
-            (_, n) if n == report.n_frames => "all punted",
-            _ => "some punted",
-        };
+        let class = packets::Class::of(&report).name();
         *classes.entry(class).or_default() += 1;
         println!(
             "{name}: {class}, {} of {} frames, {} copies, left {}",

@@ -48,6 +48,15 @@ pub fn run(corpus: &Corpus, input: &Input, seed: u64) -> Outcome {
     }
 }
 
+/// The program of a case, if it compiles and loads.
+pub fn program(corpus: &Corpus, input: &Input) -> Option<Program> {
+    let json = match input {
+        Input::Source(path, text) => compile(corpus, path, text)?,
+        Input::Json(text) => text.clone(),
+    };
+    Program::from_json_str(&json).ok()
+}
+
 fn compile(corpus: &Corpus, path: &str, text: &str) -> Option<String> {
     let provider = |path: &str| corpus.file(path);
     let options = p4_compiler::Options::default();

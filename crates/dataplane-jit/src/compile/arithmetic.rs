@@ -2,13 +2,12 @@
 //! the result is exact, is [`super::expression`]'s affair.
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
-use dataplane::engine::ir::{Arithmetic, Expr};
-
-use super::{
-    Emit, Native,
-    expression::Words,
+use dataplane::engine::ir::{
+    Arithmetic, Expr,
     range::{self, Range},
 };
+
+use super::{Emit, Native, expression::Words};
 
 impl Emit<'_, '_, '_> {
     pub(super) fn arithmetic(
@@ -156,7 +155,7 @@ impl Emit<'_, '_, '_> {
             let bits = bits.unwrap_or(dataplane::limits::FIELD_BITS_MAX);
             let (whole, part) = ((bits / 64) as usize, i64::from(bits % 64));
             let needed = whole + n + 1;
-            let exact = range.map_or(usize::MAX, |it| it.words());
+            let exact = range.map_or(usize::MAX, |it| it.words() as usize);
             let signed = range.is_some_and(|it| it.is_signed());
             let words = self.low(left, exact.min(needed))?;
             let words = self.extend(words, signed, needed);

@@ -4,10 +4,10 @@
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::RegisterId;
-use dataplane::engine::ir::{Expr, HeaderExpr, HeaderId, Int, UnionExpr};
+use dataplane::engine::ir::{Expr, HeaderExpr, HeaderId, Int, UnionExpr, instances, range::Range};
 
-use super::{Emit, Native, Region, range::Range};
-use crate::{context::PassContext, instances};
+use super::{Emit, Native, Region};
+use crate::context::PassContext;
 
 /// Words of a number at most: wider ones are left to the interpreter.
 pub(super) const WORDS_MAX: usize = 16;
@@ -37,7 +37,7 @@ impl Emit<'_, '_, '_> {
     pub(super) fn bounded(&self, expr: &Expr) -> Native<Range> {
         let range = self.names().range(expr);
         let range = range.ok_or("no bound is known for an operand")?;
-        match range.words() <= WORDS_MAX {
+        match range.words() as usize <= WORDS_MAX {
             true => Ok(range),
             false => Err(format!("an operand of more than {} bits", 64 * WORDS_MAX)),
         }
@@ -46,7 +46,7 @@ impl Emit<'_, '_, '_> {
     /// The words that hold a number exactly, and whether the highest is signed.
     pub(crate) fn exact(&mut self, expr: &Expr) -> Native<(Words, bool)> {
         let range = self.bounded(expr)?;
-        Ok((self.low(expr, range.words())?, range.is_signed()))
+        Ok((self.low(expr, range.words() as usize)?, range.is_signed()))
     }
 
     /// A number that is an index or a count: one word; what is no index is beyond every one.

@@ -3,10 +3,12 @@
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
-use dataplane::engine::ir::{AnyStack, Expr, FieldId, HeaderExpr, HeaderId, UnionExpr, UnionId};
+use dataplane::engine::ir::{
+    AnyStack, Expr, FieldId, HeaderExpr, HeaderId, UnionExpr, UnionId, instances,
+};
 
 use super::{Emit, Native, expression::Found, primitive::COPY_WORDS_MAX};
-use crate::{context::PassContext, instances, layout::WORD_BYTES};
+use crate::{context::PassContext, layout::WORD_BYTES};
 
 /// Elements at most of a stack whose moves are written out.
 const STACK_ELEMENTS_MAX: usize = 16;

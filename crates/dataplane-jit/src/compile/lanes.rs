@@ -13,12 +13,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use cranelift_codegen::ir::{ConstantData, InstBuilder, Type, Value, types};
-use dataplane::engine::ir::{Arithmetic, Expr, FieldId, Int, Place, Primitive};
-
-use super::{
-    Emit,
-    range::{Names, Range, constant_amount},
+use dataplane::engine::ir::{
+    Arithmetic, Expr, FieldId, Int, Place, Primitive,
+    range::{Range, constant_amount},
 };
+
+use super::{Emit, Names};
 use crate::usage::Usage;
 
 const LANES: usize = 4;
@@ -125,7 +125,7 @@ fn number_of(names: Names<'_>, exprs: [&Expr; LANES]) -> Option<Number> {
             })?;
             let are_lanes = fields.iter().all(|field| is_lane(names, *field));
             // In all lanes the same, of whatever width.
-            let is_one = fields == [fields[0]; LANES] && names.layout.field(fields[0]).words == 1;
+            let is_one = fields == [fields[0]; LANES] && names.widths.field(fields[0]).words == 1;
             (are_lanes || is_one).then_some(Number::Fields(fields))
         }
         Expr::Complement(_) => {
@@ -179,7 +179,7 @@ fn of_each<T, U>(lanes: [T; LANES], of: impl Fn(T) -> Option<U>) -> Option<[U; L
 
 /// Whether a field is what a lane holds.
 fn is_lane(names: Names<'_>, field: FieldId) -> bool {
-    let slot = names.layout.field(field);
+    let slot = names.widths.field(field);
     slot.bits == LANE_BITS && !slot.signed && !slot.variable
 }
 

@@ -16,7 +16,6 @@ mod lanes;
 mod listing;
 mod packed;
 mod primitive;
-pub(crate) mod range;
 mod table;
 mod truth;
 
@@ -36,7 +35,7 @@ use dataplane::{
     ActionId, Program,
     engine::{
         Interpreted,
-        ir::{AnyStack, FieldId, HeaderId, Int, Ir},
+        ir::{AnyStack, FieldId, HeaderId, Int, Ir, range},
     },
 };
 use thiserror::Error;
@@ -50,7 +49,9 @@ use crate::{
     runtime,
 };
 pub(crate) use listing::Listing;
-use range::Names;
+
+/// What expressions may name, fields as the layout has them.
+pub(crate) type Names<'p> = range::Names<'p, Layout>;
 
 /// Why a program could not be compiled at all.
 #[derive(Debug, Error)]
@@ -338,7 +339,7 @@ impl<'p> Emit<'_, '_, 'p> {
         let program = self.unit.program;
         Names {
             ir: program.ir(),
-            layout: self.unit.layout,
+            widths: self.unit.layout,
             action: self.action.and_then(|action| program.action_info(action)),
         }
     }

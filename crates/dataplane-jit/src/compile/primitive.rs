@@ -8,17 +8,16 @@ use dataplane::{
     DropReason,
     engine::{
         PayloadCall,
-        ir::{BoolExpr, Expr, FieldId, Int, Place, Primitive},
+        ir::{BoolExpr, Expr, FieldId, Int, Place, Primitive, instances, range::Range},
     },
     limits,
 };
 
-use super::{Emit, Native, Region, expression::Words, range::Range};
+use super::{Emit, Native, Region, expression::Words};
 use crate::{
     context::{PassContext, Requests},
     fallback::Interpretable,
     frames::calculation::{Kept, calculate},
-    instances,
 };
 
 /// Words at most that a copy of a header moves one by one.

@@ -12,11 +12,11 @@ use dataplane::{
     ActionId, CounterValue, MatchKind, TableCounters, TableId, TableInfo,
     engine::{
         EntryAccount,
-        ir::{Expr, KeySource, NextNode, NodeId, TableNode},
+        ir::{Expr, KeySource, NextNode, NodeId, TableNode, range::Range},
     },
 };
 
-use super::{Emit, Native, Region, control::Control, range::Range};
+use super::{Emit, Native, Region, control::Control};
 use crate::{
     context::PassContext,
     fallback::Interpretable,

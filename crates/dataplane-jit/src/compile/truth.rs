@@ -52,7 +52,7 @@ impl Emit<'_, '_, '_> {
 
     fn compare(&mut self, op: Comparison, left: &Expr, right: &Expr) -> Native<Value> {
         let both = self.bounded(left)?.join(&self.bounded(right)?);
-        let (n, signed) = (both.words(), both.is_signed());
+        let (n, signed) = (both.words() as usize, both.is_signed());
         if n > WORDS_MAX {
             return Err(format!("a comparison of more than {} bits", 64 * WORDS_MAX));
         }

@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use dataplane::{
     TableId,
-    engine::ir::{AnyStack, BoolExpr, Expr, FieldId, HeaderExpr, HeaderId, Ir, Place, Primitive},
+    engine::ir::{
+        AnyStack, BoolExpr, Expr, FieldId, HeaderExpr, HeaderId, Ir, Place, Primitive, instances,
+    },
 };
-
-use crate::instances;
 
 /// Variables that a value is followed back to, at most; more is as good as anything.
 const VARIABLES_MAX: usize = 48;

@@ -1,13 +1,13 @@
 //! Checksum verification and update as code.
 
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value, condcodes::IntCC, types};
-use dataplane::engine::ir::{Checksum, FieldId};
+use dataplane::engine::ir::{Checksum, FieldId, range::Range};
 
 use super::{
     calculation::{self, Kept, calculate},
     incremental::Sums,
 };
-use crate::compile::{Emit, range::Range};
+use crate::compile::Emit;
 
 fn place(e: &mut Emit<'_, '_, '_>, checksum: &Checksum) {
     let name = &e.ir().fields[checksum.target.index()].name;

@@ -1,22 +1,21 @@
 //! Checksums: verified after parsing, updated before deparsing, over the fields in the packet's state.
 
 use dataplane::engine::ir::{
-    Algorithm, Calculation, CalculationInput, Checksum, FieldId, HeaderId, Int,
+    Algorithm, Calculation, CalculationInput, Checksum, FieldId, HeaderId, Int, range::Range,
 };
 
 use super::{
     emit::{Emit, Native},
     expression::low_word,
     layout::Word,
-    range::Range,
 };
 use crate::asm::{Alu, Jump, Label, Reg, reg::*};
 
-/// The sum, while it is built.
-const SUM: Reg = R2;
+/// The sum, while it is built; the result of any other calculation.
+pub(super) const SUM: Reg = R2;
 
 /// A field, or a number, in the input of a calculation.
-enum Part {
+pub(super) enum Part {
     Field(FieldId),
     Constant(Int, u32),
 }
@@ -31,7 +30,7 @@ impl Emit<'_> {
             let right = self.asm.label();
             self.jump_if_valid(field.header, false, right, R1);
             self.guarded(checksum, right, |emit| {
-                emit.internet_checksum(checksum)?;
+                emit.calculate(checksum.calculation)?;
                 emit.field_word(checksum.target, 0, R1);
                 emit.asm.jump_if(Jump::Eq, R1, SUM, right);
                 emit.set_word(Word::ChecksumError, 1);
@@ -50,13 +49,22 @@ impl Emit<'_> {
             self.asm.note(format!("update {}", field.name));
             let unwanted = self.asm.label();
             self.guarded(checksum, unwanted, |emit| {
-                emit.internet_checksum(checksum)?;
-                let range = Range::field(16, false);
-                emit.store_field(checksum.target, SUM, Some(range));
-                Ok(())
+                emit.calculate(checksum.calculation)?;
+                emit.store_result(checksum)
             })?;
             self.asm.place(unwanted);
         }
+        Ok(())
+    }
+
+    fn store_result(&mut self, checksum: &Checksum) -> Native<()> {
+        let calculation = &self.ir.calculations[checksum.calculation.index()];
+        let is_sum = calculation.algorithm == Algorithm::Csum16;
+        if self.words(checksum.target) > 1 {
+            return Err("a checksum of more than 64 bits".into());
+        }
+        let range = is_sum.then(|| Range::field(16, false));
+        self.store_field(checksum.target, SUM, range);
         Ok(())
     }
 
@@ -76,35 +84,32 @@ impl Emit<'_> {
         self.try_or_punt(place, emit)
     }
 
-    /// The checksum of RFC 1071 into [`SUM`].
+    /// Whether each field begins at the same place of a word of 16 bits, whichever headers are valid.
+    pub(super) fn is_sum_of_fields(&self, calculation: &Calculation) -> Native<bool> {
+        let runs = self.runs(calculation)?;
+        let mut whole = runs.iter().rev().skip(1);
+        Ok(whole.all(|(_, parts)| {
+            let bits = parts.iter().map(|part| self.part_bits(part));
+            bits.sum::<u32>() % 16 == 0
+        }))
+    }
+
+    /// The checksum of RFC 1071 into [`SUM`], of [a sum of fields](Self::is_sum_of_fields).
     ///
     /// Words of 16 bits are added with the carry coming in again, which is addition modulo 2^16 - 1; so a field
     /// counts by where its last bit is in a word, however wide it is. The sum is 0 only if all is 0, as it is
     /// word by word.
-    fn internet_checksum(&mut self, checksum: &Checksum) -> Native<()> {
-        let ir = self.ir;
-        let calculation = &ir.calculations[checksum.calculation.index()];
-        if calculation.algorithm != Algorithm::Csum16 {
-            return Err(format!("a checksum by {:?}", calculation.algorithm));
-        }
-        let runs = self.runs(calculation)?;
-        let n_runs = runs.len();
+    pub(super) fn internet_checksum(&mut self, calculation: &Calculation) -> Native<()> {
         self.asm.mov_imm(SUM, 0);
-        for (position, (header, parts)) in runs.into_iter().enumerate() {
+        for (header, parts) in self.runs(calculation)? {
             let absent = self.asm.label();
             if let Some(header) = header {
                 self.jump_if_valid(header, false, absent, R1);
             }
             let mut at = 0;
             for part in &parts {
-                at += match part {
-                    Part::Field(field) => ir.fields[field.index()].bits,
-                    Part::Constant(_, bits) => *bits,
-                };
+                at += self.part_bits(part);
                 self.add_part(part, at);
-            }
-            if at % 16 != 0 && position + 1 < n_runs {
-                return Err("a checksum over a header of an odd number of bytes".into());
             }
             self.asm.place(absent);
         }
@@ -113,7 +118,10 @@ impl Emit<'_> {
     }
 
     /// What is added together, or not at all where its header is not valid.
-    fn runs(&self, calculation: &Calculation) -> Native<Vec<(Option<HeaderId>, Vec<Part>)>> {
+    pub(super) fn runs(
+        &self,
+        calculation: &Calculation,
+    ) -> Native<Vec<(Option<HeaderId>, Vec<Part>)>> {
         let mut runs: Vec<(Option<HeaderId>, Vec<Part>)> = Vec::new();
         let mut add = |header: Option<HeaderId>, part: Part| match runs.last_mut() {
             Some((last, parts)) if *last == header => parts.push(part),
@@ -125,11 +133,17 @@ impl Emit<'_> {
         };
         for input in &calculation.input {
             match input {
+                CalculationInput::Field(field) if self.ir.fields[field.index()].variable => {
+                    return Err("a field of variable width".into());
+                }
                 CalculationInput::Field(field) => {
                     let header = self.ir.fields[field.index()].header;
                     add(in_frame(header), Part::Field(*field));
                 }
                 CalculationInput::Header(header) => {
+                    if self.ir.headers[header.index()].variable_field.is_some() {
+                        return Err("a field of variable width".into());
+                    }
                     for (field, _) in self.wire_fields(*header) {
                         add(in_frame(*header), Part::Field(field));
                     }
@@ -180,7 +194,7 @@ impl Emit<'_> {
     }
 
     /// From a sum of up to 64 bits to the checksum.
-    fn fold(&mut self) {
+    pub(super) fn fold(&mut self) {
         self.asm.mov(R1, SUM);
         self.asm.alu_imm(Alu::Rsh, R1, 32);
         self.asm.mov32(SUM, SUM);

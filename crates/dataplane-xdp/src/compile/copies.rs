@@ -79,6 +79,9 @@ impl Emit<'_> {
         self.load_frame();
         self.set_word(Word::Cursor, 0);
         for header in self.emitted()? {
+            if self.ir.headers[header.index()].variable_field.is_some() {
+                return Err("a header of variable length".into());
+            }
             let invalid = self.asm.label();
             self.jump_if_valid(header, false, invalid, R1);
             let bytes = self.header_bytes(header);

@@ -4,12 +4,16 @@
 use dataplane::engine::ir::{FieldId, HeaderId};
 
 use super::{
+    checksum::Part,
     emit::{CONTEXT, Emit, FRAME, FRAME_END, Native, SCRATCH},
     layout::Word,
-    paths::HEADER_BYTES_MAX,
+    paths::{HEADER_BYTES_MAX, VARIABLE_BYTES_MAX},
     wire::{self, Group},
 };
 use crate::asm::{Alu, Helper, Jump, Label, Reg, Size, reg::*};
+
+/// No header begins farther from the frame's beginning.
+const POSITION_MAX: u32 = HEADER_BYTES_MAX + VARIABLE_BYTES_MAX;
 
 /// Where a header is in the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +117,7 @@ impl Emit<'_> {
     /// From an offset, of which the verifier is told that it is small, to an address in the frame.
     pub(super) fn bounded_pointer(&mut self, reg: Reg, beyond: Label) {
         self.asm
-            .jump_if_imm(Jump::Gt, reg, HEADER_BYTES_MAX as i32, beyond);
+            .jump_if_imm(Jump::Gt, reg, POSITION_MAX as i32, beyond);
         self.asm.alu(Alu::Add, reg, FRAME);
     }
 
@@ -121,6 +125,9 @@ impl Emit<'_> {
     fn write_anew(&mut self, emitted: &[HeaderId], refused: Label) -> Native<()> {
         self.asm
             .note("headers that came or went: the frame's beginning is moved");
+        for header in emitted {
+            self.refuse_variable(*header, refused);
+        }
         self.asm.mov_imm(R1, 0);
         for header in emitted {
             let invalid = self.asm.label();
@@ -163,6 +170,19 @@ impl Emit<'_> {
         Ok(())
     }
 
+    /// What a field of variable width holds stands in the frame alone, so its header is not written anew.
+    fn refuse_variable(&mut self, header: HeaderId, refused: Label) {
+        let Some(field) = self.ir.headers[header.index()].variable_field else {
+            return;
+        };
+        let absent = self.asm.label();
+        self.jump_if_valid(header, false, absent, R1);
+        let at = self.layout.field(field, 0);
+        self.asm.load(Size::B8, R1, SCRATCH, at);
+        self.asm.jump_if_imm(Jump::Ne, R1, 0, refused);
+        self.asm.place(absent);
+    }
+
     /// Writes the fields of a group at a place of the frame.
     fn write_group(&mut self, group: &Group, base: Reg, at: u32) -> Native<()> {
         if let [field] = group.fields.as_slice()
@@ -177,7 +197,9 @@ impl Emit<'_> {
             return Ok(());
         }
         if group.bytes > 8 {
-            return Err("a field of more than 64 bits that does not begin at a whole byte".into());
+            let parts: Vec<Part> = group.fields.iter().copied().map(Part::Field).collect();
+            self.pack(&parts.iter().collect::<Vec<_>>(), base, at as i16);
+            return Ok(());
         }
         for (position, field) in group.fields.iter().enumerate() {
             let declared = &self.ir.fields[field.index()];
@@ -197,7 +219,7 @@ impl Emit<'_> {
     }
 
     /// Stores the low bytes of `R1` in network order; `R2` is overwritten.
-    fn store_bytes(&mut self, base: Reg, at: u32, n: u32) {
+    pub(super) fn store_bytes(&mut self, base: Reg, at: u32, n: u32) {
         let (mut at, mut left) = (at, n);
         while left > 0 {
             let size = Size::ALL.into_iter().find(|size| size.bytes() <= left);

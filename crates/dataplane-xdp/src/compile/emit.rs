@@ -4,7 +4,10 @@ use dataplane::{
     ActionId, ActionInfo, Program,
     engine::{
         Interpreted,
-        ir::{FieldId, HeaderExpr, HeaderId, Ir, SourceLine, UnionId},
+        ir::{
+            FieldId, HeaderId, Ir, SourceLine, UnionId,
+            range::{Names, Range},
+        },
     },
 };
 
@@ -12,7 +15,6 @@ use super::{
     layout::{Layout, Word},
     memory::Memory,
     needs::Needs,
-    range::{Names, Range},
 };
 use crate::{
     asm::{Alu, Assembler, Helper, Jump, Label, Reg, Size, reg::*},
@@ -136,9 +138,10 @@ impl<'p> Emit<'p> {
         self.action.and_then(|action| program.action_info(action))
     }
 
-    pub(super) fn names(&self) -> Names<'p> {
+    pub(super) fn names(&self) -> Names<'p, Ir> {
         Names {
             ir: self.ir,
+            widths: self.ir,
             action: self.action_info(),
         }
     }
@@ -297,7 +300,8 @@ impl<'p> Emit<'p> {
         self.ir.unions[union.index()].members.clone()
     }
 
-    /// Bytes of a header on the wire. Varbit fields are never extracted here, so they are empty.
+    /// Bytes of a header on the wire, without a field of variable width. Of that, its place in the packet's state
+    /// has the bytes.
     pub(super) fn header_bytes(&self, header: HeaderId) -> u32 {
         self.ir.headers[header.index()].fixed_bits / 8
     }
@@ -319,32 +323,6 @@ impl<'p> Emit<'p> {
     /// Words of a field.
     pub(super) fn words(&self, field: FieldId) -> u32 {
         TableLayout::words(self.ir.fields[field.index()].bits)
-    }
-
-    /// The header, where it is known when compiling; none is beyond the end of a stack.
-    pub(super) fn known_header(&self, header: &HeaderExpr) -> Native<Option<HeaderId>> {
-        use dataplane::engine::ir::{AnyStack, Expr, UnionExpr};
-        let constant = |index: &Expr| match index {
-            Expr::Const(value) => Some(usize::try_from(value).unwrap_or(usize::MAX)),
-            _ => None,
-        };
-        match header {
-            HeaderExpr::Header(header) => Ok(Some(*header)),
-            HeaderExpr::Element { stack, index } => {
-                let index = constant(index).ok_or("a stack's element by a variable index")?;
-                Ok(self.ir.element(AnyStack::Headers(*stack), 0, index))
-            }
-            HeaderExpr::Member { union, offset } => match union {
-                UnionExpr::Union(union) => {
-                    let members = &self.ir.unions[union.index()].members;
-                    Ok(members.get(*offset as usize).copied())
-                }
-                UnionExpr::Element { stack, index } => {
-                    let index = constant(index).ok_or("a stack's element by a variable index")?;
-                    Ok(self.ir.element(AnyStack::Unions(*stack), *offset, index))
-                }
-            },
-        }
     }
 
     /// Takes an entry of the journal.

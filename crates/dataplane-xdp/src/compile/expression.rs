@@ -2,12 +2,12 @@
 //! Where more than the low bits count (comparison, shift to the right, division, saturation, index) the
 //! operand's range says how many words hold it exactly.
 
-use dataplane::engine::ir::{AnyStack, Arithmetic, Expr, FieldId, HeaderExpr, Int};
-
-use super::{
-    emit::{Emit, Native, SCRATCH, SLOT, next},
+use dataplane::engine::ir::{
+    AnyStack, Arithmetic, Expr, FieldId, HeaderExpr, HeaderId, Int,
     range::{self, Range},
 };
+
+use super::emit::{Emit, Native, SCRATCH, SLOT, next};
 use crate::{
     asm::{Alu, Jump, Reg, Size, reg::*},
     image::{Body, TableLayout},
@@ -66,6 +66,9 @@ impl Emit<'_> {
             Expr::Const(value) => {
                 self.asm.mov_imm(to, low_word(value, word));
                 Ok(())
+            }
+            Expr::Field(field) if self.ir.fields[field.index()].variable => {
+                Err("a field of variable width".into())
             }
             Expr::Field(field) => {
                 self.field_word(*field, word, to);
@@ -164,36 +167,19 @@ impl Emit<'_> {
 
     /// A field of a header that is found at run time; beyond the end of a stack it is zero.
     fn access(&mut self, header: &HeaderExpr, offset: u32, word: u32, to: Reg) -> Native<()> {
-        if let Ok(found) = self.known_header(header) {
-            match found {
-                Some(header) => {
-                    let field = self.ir.headers[header.index()].field_at(offset);
-                    self.field_word(field, word, to);
-                }
-                None => self.asm.mov_imm(to, 0),
+        let found = self.header_of(header);
+        let some = |emit: &mut Self, header: HeaderId| {
+            let field = emit.ir.headers[header.index()].field_at(offset);
+            if emit.ir.fields[field.index()].variable {
+                return Err("a field of variable width".into());
             }
-            return Ok(());
-        }
-        let HeaderExpr::Element { stack, index } = header else {
-            return Err("a member of a union in a stack by a variable index".into());
+            emit.field_word(field, word, to);
+            Ok(())
         };
-        self.index(index, to)?;
-        let end = self.asm.label();
-        let elements = self.ir.stacks[stack.index()].elements.clone();
-        for (position, header) in elements.into_iter().enumerate() {
-            let other = self.asm.label();
-            self.asm.jump_if_imm(Jump::Ne, to, position as i32, other);
-            let field = self.ir.headers[header.index()].field_at(offset);
-            self.field_word(field, word, to);
-            self.asm.jump(end);
-            self.asm.place(other);
-        }
-        self.asm.mov_imm(to, 0);
-        self.asm.place(end);
-        Ok(())
+        self.for_found(&found, to, some, |emit| emit.asm.mov_imm(to, 0))
     }
 
-    fn valid_bit(&mut self, header: dataplane::engine::ir::HeaderId, to: Reg) {
+    pub(super) fn valid_bit(&mut self, header: HeaderId, to: Reg) {
         if self.ir.headers[header.index()].metadata {
             self.asm.mov_imm(to, 1);
             return;
@@ -245,9 +231,9 @@ impl Emit<'_> {
             return self.simple(alu, (left, right), word, to);
         }
         match op {
-            Arithmetic::Add | Arithmetic::Sub | Arithmetic::Mul if word > 0 => {
-                Err("arithmetic of more than 64 bits".into())
-            }
+            Arithmetic::Add if word > 0 => self.wide_sum(left, right, false, word, to),
+            Arithmetic::Sub if word > 0 => self.wide_sum(left, right, true, word, to),
+            Arithmetic::Mul if word > 0 => Err("a product of more than 64 bits".into()),
             Arithmetic::Add => self.simple(Alu::Add, (left, right), 0, to),
             Arithmetic::Sub => self.simple(Alu::Sub, (left, right), 0, to),
             Arithmetic::Mul => self.simple(Alu::Mul, (left, right), 0, to),
@@ -288,6 +274,47 @@ impl Emit<'_> {
         self.pair(to, (left, word), (right, word), |emit, a, b| {
             emit.asm.alu(alu, a, b);
         })
+    }
+
+    /// A word of a sum or, with the complement and a carry, of a difference: the words below it give the carry.
+    fn wide_sum(
+        &mut self,
+        left: &Expr,
+        right: &Expr,
+        subtracts: bool,
+        word: u32,
+        to: Reg,
+    ) -> Native<()> {
+        if to > R3 {
+            return Err("arithmetic of more than 64 bits deep in an expression".into());
+        }
+        let (other, free) = (next(to), next(next(to)));
+        let carry = self.spill_slot()?;
+        self.asm
+            .store_imm(Size::B8, R10, carry, i32::from(subtracts));
+        for position in 0..=word {
+            self.pair(to, (left, position), (right, position), |emit, _, _| {
+                if subtracts {
+                    emit.asm.alu_imm(Alu::Xor, other, -1);
+                }
+            })?;
+            // The carry out of bit 63, of the operands and the sum, without a jump: (a & b) | ((a | b) & !sum).
+            self.asm.mov(R0, to);
+            self.asm.alu(Alu::And, R0, other);
+            self.asm.mov(free, to);
+            self.asm.alu(Alu::Or, free, other);
+            self.asm.alu(Alu::Add, to, other);
+            self.asm.load(Size::B8, other, R10, carry);
+            self.asm.alu(Alu::Add, to, other);
+            self.asm.mov(other, to);
+            self.asm.alu_imm(Alu::Xor, other, -1);
+            self.asm.alu(Alu::And, free, other);
+            self.asm.alu(Alu::Or, R0, free);
+            self.asm.alu_imm(Alu::Rsh, R0, 63);
+            self.asm.store(Size::B8, R10, carry, R0);
+        }
+        self.free_spill_slot();
+        Ok(())
     }
 
     fn shift_left(&mut self, left: &Expr, right: &Expr, word: u32, to: Reg) -> Native<()> {

@@ -1,7 +1,9 @@
 //! Where a packet's state is in its scratch memory. Fields have whole words of 8 bytes, the lowest first,
 //! in host order; signed ones are sign-extended.
 
-use dataplane::engine::ir::{AnyStack, FieldId, HeaderId, Ir, StackId, UnionStackId};
+use dataplane::engine::ir::{
+    AnyStack, CalculationInput, FieldId, HeaderId, Ir, StackId, UnionStackId,
+};
 
 use crate::image::{Heap, TableLayout};
 
@@ -26,8 +28,10 @@ pub(super) enum Word {
     PacketLength,
     /// Bytes that the parser consumed.
     Consumed,
-    /// The parser's position where it is not constant.
+    /// A position that is not constant: of what is written, or put together.
     Cursor,
+    /// Bytes before the parser's position that are not constant: what has variable width.
+    Moved,
     /// The number of the parser's error.
     ParserError,
     /// 1 where a checksum was wrong.
@@ -55,6 +59,25 @@ pub(super) enum Word {
     Places,
 }
 
+/// Bytes of a hash's input at most, with the zeros behind it.
+const BUFFER_BYTES_MAX: u32 = 512;
+
+/// Room for the input of the program's longest hash, a byte more for each of its parts, and zeros behind it.
+fn buffer_bytes(ir: &Ir) -> u32 {
+    let bits = |input: &CalculationInput| match input {
+        CalculationInput::Field(field) => ir.fields[field.index()].bits,
+        CalculationInput::Header(header) => ir.headers[header.index()].fixed_bits,
+        CalculationInput::Constant { bits, .. } => *bits,
+        CalculationInput::Payload => 0,
+    };
+    let calculations = ir.calculations.iter();
+    let bytes = calculations.map(|it| it.input.iter().map(|it| bits(it).div_ceil(8)).sum::<u32>());
+    let longest = bytes
+        .max()
+        .map_or(0, |bytes| (bytes + 8).next_multiple_of(8));
+    longest.min(BUFFER_BYTES_MAX)
+}
+
 /// The layout of a packet's state.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
@@ -70,6 +93,8 @@ pub(super) struct Layout {
     n_union_stacks: u32,
     n_valid_words: u32,
     journal: u32,
+    buffer: u32,
+    buffer_bytes: u32,
 }
 
 impl Layout {
@@ -96,6 +121,8 @@ impl Layout {
         let fields = fields
             .map(|field| take(TableLayout::words(field.bits)))
             .collect();
+        let buffer_bytes = buffer_bytes(ir);
+        let buffer = take(buffer_bytes / 8);
         if at > BYTES_MAX {
             return Err(format!(
                 "its headers and metadata take {at} bytes, expected at most {BYTES_MAX}"
@@ -113,6 +140,8 @@ impl Layout {
             n_union_stacks: ir.union_stacks.len() as u32,
             n_valid_words,
             journal,
+            buffer,
+            buffer_bytes,
         })
     }
 
@@ -157,6 +186,16 @@ impl Layout {
         let headers = (0..self.n_stacks).map(|stack| AnyStack::Headers(StackId(stack)));
         let unions = (0..self.n_union_stacks).map(|stack| AnyStack::Unions(UnionStackId(stack)));
         headers.chain(unions)
+    }
+
+    /// Where the input of a hash is put together.
+    pub(super) fn buffer(&self) -> i16 {
+        self.buffer as i16
+    }
+
+    /// Bytes of that.
+    pub(super) fn buffer_bytes(&self) -> u32 {
+        self.buffer_bytes
     }
 
     /// An entry of the journal, of 4 bytes.

@@ -7,7 +7,7 @@ use dataplane::{
 
 use bpf::MapConfig;
 
-use super::{control, layout::Layout};
+use super::{control, crc::Crc, layout::Layout};
 use crate::image::{
     Body, Counters, FanOut, GroupArg, Heap, Index, Interface, KeyPart, MapKind, MapRef, MapRole,
     MapSpec, Room, TableLayout,
@@ -41,6 +41,9 @@ pub(super) struct Memory {
     pub devices: MapRef,
     pub sockets: MapRef,
     pub heap_map: MapRef,
+    /// What the heap begins with.
+    pub constants: Vec<(u32, Vec<u8>)>,
+    crc_tables: Vec<(Crc, u32)>,
     room: Room,
 }
 
@@ -130,6 +133,7 @@ impl Memory {
             memory.counters.n += table.body.n;
             memory.tables.push(table);
         }
+        memory.crc_tables(program)?;
         memory.cells(program, left);
         if may_multicast {
             memory.fan_out = Some(memory.fan_out(program));
@@ -164,6 +168,8 @@ impl Memory {
             },
             tables: Vec::new(),
             fan_out: None,
+            constants: Vec::new(),
+            crc_tables: Vec::new(),
             scratch: MapRef(0),
             counter_map: MapRef(0),
             devices: MapRef(0),
@@ -201,6 +207,26 @@ impl Memory {
         self.counter_map = counters;
         self.devices = devices;
         self.sockets = sockets;
+    }
+
+    /// The tables of the CRCs that the program may use.
+    fn crc_tables(&mut self, program: &Program) -> Result<(), String> {
+        let calculations = &program.ir().calculations;
+        for crc in Crc::ALL {
+            let mut used = calculations.iter().map(|it| Crc::of(it.algorithm));
+            if used.any(|used| used == Some(crc)) {
+                let at = self.take(Crc::TABLE_BYTES)?;
+                self.constants.push((at, crc.table()));
+                self.crc_tables.push((crc, at));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a CRC's table is in the heap.
+    pub(super) fn crc_table(&self, crc: &Crc) -> Option<u32> {
+        let mut tables = self.crc_tables.iter();
+        tables.find(|(other, _)| other == crc).map(|(_, at)| *at)
     }
 
     fn add(&mut self, map: MapSpec) -> MapRef {

@@ -1,7 +1,7 @@
 //! From the verified program to eBPF.
 //!
-//! A frame's way: which port it came by ([`ports`]), the parser ([`parser`], along the [`paths`] that were found
-//! before), checksums ([`checksum`]), controls ([`control`], [`lookup`], [`primitive`], [`expression`],
+//! A frame's way: which port it came by ([`ports`]), the parser ([`parser`], [`variable`], along the [`paths`] that were found
+//! before), checksums ([`checksum`], [`hash`]), controls ([`control`], [`lookup`], [`primitive`], [`expression`],
 //! [`truth`]), and the deparser ([`deparser`]). A packet to one port has its egress in the same program. Copies
 //! of a group have theirs in one of their own ([`copies`]), which reads the headers again from the frame that
 //! ingress has left, and the metadata from what stands in front of it ([`note`]).
@@ -17,10 +17,12 @@
 mod checksum;
 mod control;
 mod copies;
+mod crc;
 mod deparser;
 mod emit;
 mod expression;
-mod instances;
+mod found;
+mod hash;
 mod layout;
 mod lookup;
 mod memory;
@@ -30,9 +32,9 @@ mod parser;
 mod paths;
 mod ports;
 mod primitive;
-mod range;
 mod truth;
 mod uses;
+mod variable;
 mod wire;
 
 use dataplane::{Program, engine::Interpreted};
@@ -44,7 +46,7 @@ use self::{
     memory::Memory,
     needs::Needs,
     note::Note,
-    paths::Paths,
+    paths::{Paths, VISITS_MAX},
 };
 use crate::{
     asm::Code,
@@ -64,9 +66,18 @@ pub fn compile(program: &Program, room: &Room) -> Result<Image, Refused> {
     image(program, room).map_err(Refused)
 }
 
+/// Where jumps would be too far, fewer ways through the parser are followed.
 fn image(program: &Program, room: &Room) -> Native<Image> {
+    let all = image_of(program, room, VISITS_MAX);
+    let fewer = [VISITS_MAX / 4, VISITS_MAX / 16].into_iter();
+    fewer.fold(all, |image, n_visits_max| {
+        image.or_else(|reason| image_of(program, room, n_visits_max).map_err(|_| reason))
+    })
+}
+
+fn image_of(program: &Program, room: &Room, n_visits_max: usize) -> Native<Image> {
     let ir = program.ir();
-    let paths = Paths::new(ir);
+    let paths = Paths::new(ir, n_visits_max);
     let needs = Needs::new(program, paths.is_regular);
     let layout = Layout::new(ir)?;
     let mut left = Vec::new();
@@ -116,6 +127,7 @@ fn image(program: &Program, room: &Room) -> Native<Image> {
         },
         maps: memory.maps,
         heap: memory.heap,
+        constants: memory.constants,
         counters: memory.counters,
         tables: memory.tables,
         left,

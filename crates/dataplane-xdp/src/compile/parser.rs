@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use dataplane::engine::ir::{
     Expr, ExtractTarget, FieldId, HeaderId, Int, KeyPart, ParserOp, Place, State, TransitionCase,
+    range::Range,
 };
 
 use super::{
     emit::{Emit, FRAME, FRAME_END, Native, SCRATCH},
     layout::Word,
     paths::{Paths, Step, Visit, Walk},
-    range::Range,
 };
 use crate::asm::{Alu, Jump, Label, Reg, Size, reg::*};
 
@@ -22,7 +22,7 @@ struct Failure {
 }
 
 /// What a state's code needs of its surroundings.
-struct Parsing<'a> {
+pub(super) struct Parsing<'a> {
     paths: &'a Paths,
     labels: HashMap<&'a Visit, (usize, Label)>,
     /// The visit whose code is made.
@@ -30,7 +30,7 @@ struct Parsing<'a> {
     end: Label,
     failures: Vec<Failure>,
     /// Bytes that are known to be there.
-    n_checked: u32,
+    pub(super) n_checked: u32,
 }
 
 impl<'p> Emit<'p> {
@@ -47,6 +47,9 @@ impl<'p> Emit<'p> {
             failures: Vec::new(),
             n_checked: 0,
         };
+        if paths.has_variable {
+            self.set_word(Word::Moved, 0);
+        }
         if paths.visits.is_empty() {
             self.set_word(Word::Consumed, 0);
             self.asm.jump(end);
@@ -64,7 +67,7 @@ impl<'p> Emit<'p> {
         for failure in std::mem::take(&mut parsing.failures) {
             self.asm.place(failure.label);
             self.set_word(Word::ParserError, failure.error.cast_signed());
-            self.set_word(Word::Consumed, failure.at as i32);
+            self.set_consumed(failure.at, paths.has_variable);
             if !paths.is_regular {
                 self.set_word(Word::Irregular, 1);
             }
@@ -104,7 +107,18 @@ impl<'p> Emit<'p> {
         Ok(())
     }
 
-    fn fail(&mut self, error: u32, at: u32, parsing: &mut Parsing<'_>) -> Label {
+    /// Notes where the parser ends.
+    fn set_consumed(&mut self, at: u32, is_moved: bool) {
+        if is_moved {
+            self.load_word(R1, Word::Moved);
+            self.asm.alu_imm(Alu::Add, R1, at as i32);
+            self.store_word(Word::Consumed, R1);
+        } else {
+            self.set_word(Word::Consumed, at as i32);
+        }
+    }
+
+    pub(super) fn fail(&mut self, error: u32, at: u32, parsing: &mut Parsing<'_>) -> Label {
         let same = parsing.failures.iter();
         let mut same = same.filter(|it| it.error == error && it.at == at);
         if let Some(failure) = same.next() {
@@ -116,7 +130,7 @@ impl<'p> Emit<'p> {
     }
 
     /// Fails where the frame has not so many bytes.
-    fn ensure(&mut self, end: u32, at: u32, parsing: &mut Parsing<'_>) {
+    pub(super) fn ensure(&mut self, end: u32, at: u32, parsing: &mut Parsing<'_>) {
         if end <= parsing.n_checked {
             return;
         }
@@ -136,6 +150,7 @@ impl<'p> Emit<'p> {
         parsing: &mut Parsing<'_>,
     ) -> Native<bool> {
         let (before, errors) = (walk.at, self.ir.core_errors);
+        let was_moved = walk.is_moved;
         match walk.step(self.ir, op) {
             Step::Unknown(reason) => return Err(reason.into()),
             Step::StackFull => {
@@ -149,11 +164,21 @@ impl<'p> Emit<'p> {
             }
             Step::Extracts(header, at) => {
                 self.ensure(walk.at, at, parsing);
-                self.extract(header, at, parsing);
-                if let ParserOp::Extract(ExtractTarget::Next { stack, .. }) = op {
-                    let (at, next) = (self.layout.next_index(*stack), walk.next_of(*stack));
-                    self.asm.store_imm(Size::B8, SCRATCH, at, next as i32);
-                }
+                self.extract(header, at, was_moved, parsing);
+                self.note_next(op, walk);
+                return Ok(true);
+            }
+            Step::ExtractsVariable(header, at) => {
+                self.extract_variable(op, header, (at, was_moved), parsing)?;
+                self.note_next(op, walk);
+                return Ok(true);
+            }
+            Step::SkipsVariable => {
+                let ParserOp::Advance { bits } = op else {
+                    return Err("an unknown statement".into());
+                };
+                let kept = self.variable_bytes(bits, u64::MAX, before, before, parsing)?;
+                self.move_by(kept, parsing);
                 return Ok(true);
             }
             Step::Stays => {}
@@ -164,6 +189,9 @@ impl<'p> Emit<'p> {
                 let Place::Field(field) = to else {
                     return Err("a lookahead into a place that is found at run time".into());
                 };
+                if *bits > 64 {
+                    return self.peek_wide(*field, 8 * walk.at + offset, *bits, walk.at, parsing);
+                }
                 self.peek(walk.at, *offset, *bits, parsing)?;
                 let range = Range::field(*bits, false);
                 self.store_field(*field, R1, Some(range));
@@ -193,7 +221,42 @@ impl<'p> Emit<'p> {
         Ok(())
     }
 
-    fn extract(&mut self, header: HeaderId, at: u32, parsing: &Parsing<'_>) {
+    fn note_next(&mut self, op: &ParserOp, walk: &Walk) {
+        let (ParserOp::Extract(target) | ParserOp::ExtractVariable { target, .. }) = op else {
+            return;
+        };
+        if let ExtractTarget::Next { stack, .. } = target {
+            let (at, next) = (self.layout.next_index(*stack), walk.next_of(*stack));
+            self.asm.store_imm(Size::B8, SCRATCH, at, next as i32);
+        }
+    }
+
+    /// More than a word of bits that follow, into a field as wide.
+    fn peek_wide(
+        &mut self,
+        field: FieldId,
+        start: u32,
+        bits: u32,
+        at: u32,
+        parsing: &mut Parsing<'_>,
+    ) -> Native<bool> {
+        if self.ir.fields[field.index()].bits != bits {
+            return Err("a lookahead into a field of another width".into());
+        }
+        self.ensure((start + bits).div_ceil(8), at, parsing);
+        if self.needs.is_needed(field) {
+            self.extract_field(field, FRAME, start, parsing.n_checked);
+        }
+        Ok(true)
+    }
+
+    pub(super) fn extract(
+        &mut self,
+        header: HeaderId,
+        at: u32,
+        is_moved: bool,
+        parsing: &Parsing<'_>,
+    ) {
         for (field, offset) in self.wire_fields(header) {
             if !self.needs.is_needed(field) {
                 continue;
@@ -203,7 +266,13 @@ impl<'p> Emit<'p> {
         self.set_valid(header, true);
         if parsing.paths.offset(header).is_none() {
             let place = self.layout.offset(header);
-            self.asm.store_imm(Size::B8, SCRATCH, place, at as i32);
+            if is_moved {
+                self.load_word(R1, Word::Moved);
+                self.asm.alu_imm(Alu::Add, R1, at as i32);
+                self.asm.store(Size::B8, SCRATCH, place, R1);
+            } else {
+                self.asm.store_imm(Size::B8, SCRATCH, place, at as i32);
+            }
         }
     }
 
@@ -362,7 +431,7 @@ impl<'p> Emit<'p> {
         parsing: &mut Parsing<'_>,
     ) {
         let Some(state) = next else {
-            self.set_word(Word::Consumed, walk.at as i32);
+            self.set_consumed(walk.at, walk.is_moved);
             if walk.is_irregular || parsing.paths.is_unsure() {
                 self.set_word(Word::Irregular, 1);
             }
@@ -375,6 +444,7 @@ impl<'p> Emit<'p> {
             at: walk.at,
             next: walk.next.clone(),
             is_irregular: walk.is_irregular,
+            is_moved: walk.is_moved,
         };
         // What is beyond the ways that were followed is punted, and so is what goes round.
         let found = parsing.labels.get(&visit).copied();

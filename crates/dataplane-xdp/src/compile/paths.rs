@@ -9,20 +9,24 @@ use dataplane::engine::ir::{
 };
 
 /// States at positions at most; what comes beyond is punted.
-const VISITS_MAX: usize = 1024;
-/// Bytes of headers at most: what is beyond is punted.
+pub(super) const VISITS_MAX: usize = 1024;
+/// Bytes of headers at most, without what has variable width: what is beyond is punted.
 pub(super) const HEADER_BYTES_MAX: u32 = 1024;
+/// Bytes of variable width in a frame's headers at most: what is beyond is punted.
+pub(super) const VARIABLE_BYTES_MAX: u32 = 2048;
 
 /// A state at a position.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Visit {
     pub state: StateId,
-    /// Bytes from the frame's beginning.
+    /// Bytes from the frame's beginning, without what has variable width.
     pub at: u32,
     /// The `nextIndex` of stacks that are not empty.
     pub next: BTreeMap<(bool, u32), u32>,
     /// Something was skipped, or extracted in another order than the deparser's.
     pub is_irregular: bool,
+    /// Something before it has variable width, so it is farther from the frame's beginning than that.
+    pub is_moved: bool,
 }
 
 /// Names a stack in a map.
@@ -36,10 +40,15 @@ pub(super) fn stack_key(stack: AnyStack) -> (bool, u32) {
 /// All ways.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
+    n_visits_max: usize,
     /// In the order in which they were found, the first one first.
     pub visits: Vec<Visit>,
     /// Where headers begin.
     offsets: BTreeMap<HeaderId, BTreeSet<u32>>,
+    /// Headers that may begin behind something of variable width.
+    moved: BTreeSet<HeaderId>,
+    /// Something has variable width.
+    pub has_variable: bool,
     /// Every header that the parser extracts is in the deparser's order, without gaps.
     pub is_regular: bool,
     /// By visit: behind it the headers are not in the deparser's order, or there are gaps.
@@ -58,6 +67,7 @@ pub(super) struct Walk {
     pub at: u32,
     pub next: BTreeMap<(bool, u32), u32>,
     pub is_irregular: bool,
+    pub is_moved: bool,
     /// The greatest position in the deparser's order of what was extracted, and 1.
     emitted: BTreeMap<HeaderId, usize>,
 }
@@ -66,6 +76,10 @@ pub(super) struct Walk {
 pub(super) enum Step {
     /// The header that is extracted begins where the walk stands.
     Extracts(HeaderId, u32),
+    /// The same of a header with a field of variable width.
+    ExtractsVariable(HeaderId, u32),
+    /// A number of bytes is skipped that is not constant.
+    SkipsVariable,
     /// The stack is full.
     StackFull,
     /// So many bytes are skipped.
@@ -83,6 +97,7 @@ impl Walk {
             at: visit.at,
             next: visit.next.clone(),
             is_irregular: visit.is_irregular,
+            is_moved: visit.is_moved,
             emitted: order
                 .map(|(position, header)| (*header, position))
                 .collect(),
@@ -97,13 +112,7 @@ impl Walk {
     pub(super) fn step(&mut self, ir: &Ir, op: &ParserOp) -> Step {
         match op {
             ParserOp::Extract(target) => {
-                let header = match target {
-                    ExtractTarget::Header(header) => Some(*header),
-                    ExtractTarget::Next { stack, member } => {
-                        ir.element(*stack, *member, self.next_of(*stack) as usize)
-                    }
-                };
-                let Some(header) = header else {
+                let Some(header) = self.target(ir, target) else {
                     return Step::StackFull;
                 };
                 if ir.headers[header.index()].variable_field.is_some() {
@@ -116,7 +125,7 @@ impl Walk {
                 }
                 Step::Extracts(header, at)
             }
-            ParserOp::ExtractVariable { .. } => Step::Unknown("a header of variable length"),
+            ParserOp::ExtractVariable { target, .. } => self.extract_variable(ir, target),
             ParserOp::Advance { bits } => match bits {
                 Expr::Const(bits) => match u32::try_from(bits) {
                     Ok(bits) if bits.is_multiple_of(8) && bits / 8 <= HEADER_BYTES_MAX => {
@@ -126,13 +135,42 @@ impl Walk {
                     }
                     _ => Step::Unknown("it skips what is no number of bytes"),
                 },
-                _ => Step::Unknown("it skips a variable number of bits"),
+                _ => {
+                    (self.is_irregular, self.is_moved) = (true, true);
+                    Step::SkipsVariable
+                }
             },
             ParserOp::Primitive(
                 Primitive::AssignStack { .. } | Primitive::Push(..) | Primitive::Pop(..),
             ) => Step::Unknown("it changes a header stack"),
             _ => Step::Stays,
         }
+    }
+
+    fn target(&self, ir: &Ir, target: &ExtractTarget) -> Option<HeaderId> {
+        match target {
+            ExtractTarget::Header(header) => Some(*header),
+            ExtractTarget::Next { stack, member } => {
+                ir.element(*stack, *member, self.next_of(*stack) as usize)
+            }
+        }
+    }
+
+    fn extract_variable(&mut self, ir: &Ir, target: &ExtractTarget) -> Step {
+        let Some(header) = self.target(ir, target) else {
+            return Step::StackFull;
+        };
+        let declared = &ir.headers[header.index()];
+        if declared.field_ids().next_back() != declared.variable_field {
+            return Step::Unknown("fields behind one of variable width");
+        }
+        let at = self.at;
+        self.at += declared.fixed_bits / 8;
+        self.is_moved = true;
+        if let ExtractTarget::Next { stack, .. } = target {
+            *self.next.entry(stack_key(*stack)).or_default() += 1;
+        }
+        Step::ExtractsVariable(header, at)
     }
 
     /// Whether the deparser writes a header behind all that were extracted before it.
@@ -142,8 +180,10 @@ impl Walk {
 }
 
 impl Paths {
-    pub(super) fn new(ir: &Ir) -> Self {
+    /// Follows them, up to so many visits.
+    pub(super) fn new(ir: &Ir, n_visits_max: usize) -> Self {
         let mut paths = Self {
+            n_visits_max,
             is_regular: true,
             ..Self::default()
         };
@@ -155,6 +195,7 @@ impl Paths {
             at: 0,
             next: BTreeMap::new(),
             is_irregular: false,
+            is_moved: false,
         };
         let mut found = HashMap::new();
         let mut before: Vec<BTreeSet<HeaderId>> = vec![BTreeSet::new()];
@@ -184,7 +225,7 @@ impl Paths {
             }
             paths.next.push(follows);
             position += 1;
-            if paths.visits.len() > VISITS_MAX {
+            if paths.visits.len() > n_visits_max {
                 break;
             }
         }
@@ -231,8 +272,9 @@ impl Paths {
         let state = &ir.parser.states[visit.state.index()];
         let mut walk = Walk::new(ir, visit);
         for op in &state.ops {
+            let was_moved = walk.is_moved;
             match walk.step(ir, op) {
-                Step::Extracts(header, at) => {
+                Step::Extracts(header, at) | Step::ExtractsVariable(header, at) => {
                     let own = walk.position(header);
                     let is_behind = extracted.iter().all(|other| walk.position(*other) < own);
                     if own.is_none() || !is_behind {
@@ -240,10 +282,14 @@ impl Paths {
                     }
                     extracted.insert(header);
                     self.offsets.entry(header).or_default().insert(at);
+                    if was_moved {
+                        self.moved.insert(header);
+                    }
                 }
                 Step::StackFull | Step::Unknown(_) => return (walk.is_irregular, Vec::new()),
-                Step::Skips | Step::Stays => {}
+                Step::Skips | Step::SkipsVariable | Step::Stays => {}
             }
+            self.has_variable |= walk.is_moved;
             if walk.is_irregular {
                 self.is_regular = false;
             }
@@ -257,6 +303,7 @@ impl Paths {
                 at: walk.at,
                 next: walk.next.clone(),
                 is_irregular: walk.is_irregular,
+                is_moved: walk.is_moved,
             })
             .collect();
         (walk.is_irregular, next)
@@ -274,6 +321,9 @@ impl Paths {
 
     /// Where a header begins, if that is known when compiling.
     pub(super) fn offset(&self, header: HeaderId) -> Option<u32> {
+        if self.moved.contains(&header) {
+            return None;
+        }
         let offsets = self.offsets.get(&header)?;
         match offsets.len() {
             1 => offsets.first().copied(),
@@ -283,7 +333,7 @@ impl Paths {
 
     /// Whether there are so many that the rest is punted.
     pub(super) fn is_cut(&self) -> bool {
-        self.visits.len() > VISITS_MAX
+        self.visits.len() > self.n_visits_max
     }
 }
 

@@ -4,14 +4,20 @@ use dataplane::{
     ActionId, CounterId, DropReason,
     engine::ir::{
         AnyStack, Expr, FieldId, HeaderExpr, HeaderId, Meaning, Moment, Place, Primitive,
+        UnionExpr, UnionId,
     },
 };
 
 use super::{
-    emit::{Emit, Native, SCRATCH, next},
+    emit::{Emit, Kind, Native, SCRATCH, next},
     layout::Word,
 };
 use crate::asm::{Alu, Jump, Label, Size, reg::*};
+
+/// Rounds of all loops of an action at most.
+const LOOP_ROUNDS_MAX: usize = 256;
+/// Statements in all rounds of an action at most: the verifier goes through a million instructions of a program.
+const LOOP_STATEMENTS_MAX: usize = 4096;
 
 impl Emit<'_> {
     /// The body of an action. Its arguments are in the slot.
@@ -27,37 +33,76 @@ impl Emit<'_> {
         let body = &ir.actions[action.index()];
         let n = body.primitives.len();
         let labels: Vec<Label> = (0..=n).map(|_| self.asm.label()).collect();
-        let has_exit = body
-            .primitives
-            .iter()
-            .any(|it| matches!(it, Primitive::Exit));
-        if has_exit {
+        if self.has_exit(action) {
             self.set_word(Word::Exited, 0);
         }
+        let rounds = self.begin_loops(&body.primitives)?;
         for (position, primitive) in body.primitives.iter().enumerate() {
             self.asm.place(labels[position]);
             let line = body.lines.get(position).and_then(Option::as_ref);
             if let Some(line) = line {
                 self.asm.note(format!("{}:{}", line.file, line.line));
             }
-            let target = |to: &usize| match *to > position {
-                true => labels.get(*to).copied().ok_or("a jump out of the action"),
-                false => Err("a loop"),
+            let (Primitive::Jump(to) | Primitive::JumpIfZero(_, to)) = primitive else {
+                self.primitive(primitive)?;
+                continue;
             };
-            match primitive {
-                Primitive::Jump(to) => {
-                    let to = target(to)?;
-                    self.asm.jump(to);
+            let label = labels.get(*to).copied();
+            let label = label.ok_or("a jump out of the action")?;
+            let onwards = self.asm.label();
+            if let Primitive::JumpIfZero(value, _) = primitive {
+                if *to > position {
+                    self.jump_if_zero(value, label)?;
+                    continue;
                 }
-                Primitive::JumpIfZero(value, to) => {
-                    let to = target(to)?;
-                    self.jump_if_zero(value, to)?;
-                }
-                other => self.primitive(other)?,
+                let back = self.asm.label();
+                self.jump_if_zero(value, back)?;
+                self.asm.jump(onwards);
+                self.asm.place(back);
             }
+            if let Some(rounds) = rounds.filter(|_| *to <= position) {
+                self.count_round(rounds);
+            }
+            self.asm.jump(label);
+            self.asm.place(onwards);
         }
         self.asm.place(labels[n]);
+        if rounds.is_some() {
+            self.free_spill_slot();
+        }
         Ok(())
+    }
+
+    /// Where rounds are counted, and how many there may be, if the action has loops.
+    fn begin_loops(&mut self, primitives: &[Primitive]) -> Native<Option<(i16, i32)>> {
+        let goes_back = |(position, primitive): (usize, &Primitive)| match primitive {
+            Primitive::Jump(to) | Primitive::JumpIfZero(_, to) => *to <= position,
+            _ => false,
+        };
+        if !primitives.iter().enumerate().any(goes_back) {
+            return Ok(None);
+        }
+        if self.kind == Kind::Copies {
+            return Err("a loop".into());
+        }
+        // The journal has one entry for a place that counts.
+        let counts = |it: &Primitive| matches!(it, Primitive::Count { .. });
+        if primitives.iter().any(counts) {
+            return Err("a loop that counts".into());
+        }
+        let rounds = self.spill_slot()?;
+        self.asm.store_imm(Size::B8, R10, rounds, 0);
+        let most = (LOOP_STATEMENTS_MAX / primitives.len()).min(LOOP_ROUNDS_MAX);
+        Ok(Some((rounds, most as i32)))
+    }
+
+    /// The verifier goes through every round, so there is an end to them: beyond, the packet is punted.
+    fn count_round(&mut self, (rounds, most): (i16, i32)) {
+        let punt = self.ends.punt;
+        self.asm.load(Size::B8, R0, R10, rounds);
+        self.asm.alu_imm(Alu::Add, R0, 1);
+        self.asm.store(Size::B8, R10, rounds, R0);
+        self.asm.jump_if_imm(Jump::Gt, R0, most, punt);
     }
 
     fn jump_if_zero(&mut self, value: &Expr, to: Label) -> Native<()> {
@@ -107,12 +152,17 @@ impl Emit<'_> {
             // To take a request back that nothing in the kernel can have made is nothing.
             Primitive::Resubmit(None) | Primitive::Recirculate(None) => Ok(()),
             Primitive::AssignVariable { .. } => Err("a field of variable width".into()),
-            Primitive::AssignUnion { .. } => Err("an assignment of a header union".into()),
+            Primitive::AssignUnion { to, from } => self.assign_union(to, from),
             Primitive::RegisterRead { .. } | Primitive::RegisterWrite { .. } => {
                 Err("a register".into())
             }
             Primitive::ExecuteMeter { .. } => Err("a meter".into()),
-            Primitive::Hash { .. } => Err("a hash".into()),
+            Primitive::Hash {
+                to,
+                base,
+                calculation,
+                size,
+            } => self.hash(to, base, *calculation, size),
             Primitive::Random { .. } => Err("a random number".into()),
             Primitive::Digest(_) => Err("a digest".into()),
             Primitive::Truncate(_) => Err("a truncation".into()),
@@ -149,29 +199,12 @@ impl Emit<'_> {
             Place::Field(field) => self.assign_field(*field, from),
             Place::RegisterCell { .. } => Err("a register".into()),
             Place::Access { header, offset } => {
-                if let Ok(found) = self.known_header(header) {
-                    let Some(header) = found else {
-                        return Ok(());
-                    };
-                    let field = self.ir.headers[header.index()].field_at(*offset);
-                    return self.assign_field(field, from);
-                }
-                let HeaderExpr::Element { stack, index } = header else {
-                    return Err("a member of a union in a stack by a variable index".into());
+                let found = self.header_of(header);
+                let some = |emit: &mut Self, header: HeaderId| {
+                    let field = emit.ir.headers[header.index()].field_at(*offset);
+                    emit.assign_field(field, from)
                 };
-                let end = self.asm.label();
-                let elements = self.ir.stacks[stack.index()].elements.clone();
-                for (position, header) in elements.into_iter().enumerate() {
-                    let other = self.asm.label();
-                    self.index(index, R1)?;
-                    self.asm.jump_if_imm(Jump::Ne, R1, position as i32, other);
-                    let field = self.ir.headers[header.index()].field_at(*offset);
-                    self.assign_field(field, from)?;
-                    self.asm.jump(end);
-                    self.asm.place(other);
-                }
-                self.asm.place(end);
-                Ok(())
+                self.for_found(&found, R1, some, |_| {})
             }
         }
     }
@@ -211,27 +244,12 @@ impl Emit<'_> {
     }
 
     fn turn(&mut self, header: &HeaderExpr, valid: bool) -> Native<()> {
-        if let Ok(found) = self.known_header(header) {
-            if let Some(header) = found {
-                self.turn_known(header, valid);
-            }
-            return Ok(());
-        }
-        let HeaderExpr::Element { stack, index } = header else {
-            return Err("a member of a union in a stack by a variable index".into());
+        let found = self.header_of(header);
+        let some = |emit: &mut Self, header| {
+            emit.turn_known(header, valid);
+            Ok(())
         };
-        self.index(index, R1)?;
-        let end = self.asm.label();
-        let elements = self.ir.stacks[stack.index()].elements.clone();
-        for (position, header) in elements.into_iter().enumerate() {
-            let other = self.asm.label();
-            self.asm.jump_if_imm(Jump::Ne, R1, position as i32, other);
-            self.turn_known(header, valid);
-            self.asm.jump(end);
-            self.asm.place(other);
-        }
-        self.asm.place(end);
-        Ok(())
+        self.for_found(&found, R1, some, |_| {})
     }
 
     /// `setValid` or `setInvalid`. BMv2 counts header bytes that come and go in `packet_length`.
@@ -241,8 +259,15 @@ impl Emit<'_> {
         }
         let end = self.asm.label();
         self.jump_if_valid(header, valid, end, R2);
+        let variable = self.ir.headers[header.index()].variable_field;
+        let variable = variable.map(|field| self.layout.field(field, 0));
         if valid {
             self.clear(header);
+            if let Some(at) = variable {
+                // It may have been in the frame with something in that field.
+                self.asm.store_imm(Size::B8, SCRATCH, at, 0);
+                self.set_word(Word::Irregular, 1);
+            }
         }
         self.set_valid(header, valid);
         let is_told = self
@@ -254,6 +279,10 @@ impl Emit<'_> {
             self.load_word(R2, Word::PacketLength);
             self.asm
                 .alu_imm(Alu::Add, R2, if valid { bytes } else { -bytes });
+            if let (false, Some(at)) = (valid, variable) {
+                self.asm.load(Size::B8, R1, SCRATCH, at);
+                self.asm.alu(Alu::Sub, R2, R1);
+            }
             self.store_word(Word::PacketLength, R2);
         }
         self.asm.place(end);
@@ -271,15 +300,40 @@ impl Emit<'_> {
     }
 
     fn assign_header(&mut self, to: &HeaderExpr, from: &HeaderExpr) -> Native<()> {
-        let (to, from) = (self.known_header(to)?, self.known_header(from)?);
-        match (to, from) {
-            (Some(to), Some(from)) => self.copy_header(to, from),
-            (Some(to), None) => {
-                self.set_valid(to, false);
-                Ok(())
-            }
-            (None, _) => Ok(()),
+        let (to, from) = (self.header_of(to), self.header_of(from));
+        let some = |emit: &mut Self, to| {
+            let some = |emit: &mut Self, from| emit.copy_header(to, from);
+            emit.for_found(&from, R1, some, |emit| emit.set_valid(to, false))
+        };
+        self.for_found(&to, R1, some, |_| {})
+    }
+
+    fn assign_union(&mut self, to: &UnionExpr, from: &UnionExpr) -> Native<()> {
+        let (to, from) = (self.union_of(to), self.union_of(from));
+        let some = |emit: &mut Self, to| {
+            let some = |emit: &mut Self, from| emit.copy_union(to, Some(from));
+            emit.for_found(&from, R1, some, |_| {})
+        };
+        self.for_found(&to, R1, some, |_| {})
+    }
+
+    /// Copies a union's valid member; from nothing, the other becomes invalid.
+    fn copy_union(&mut self, to: UnionId, from: Option<UnionId>) -> Native<()> {
+        if Some(to) == from {
+            return Ok(());
         }
+        let members = self.members(to);
+        for to in &members {
+            self.set_valid(*to, false);
+        }
+        let from = from.map(|from| self.members(from)).unwrap_or_default();
+        for (to, from) in members.into_iter().zip(from) {
+            let invalid = self.asm.label();
+            self.jump_if_valid(from, false, invalid, R2);
+            self.copy_header(to, from)?;
+            self.asm.place(invalid);
+        }
+        Ok(())
     }
 
     /// Copies a header; an invalid one makes the other invalid.
@@ -311,31 +365,46 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn elements(&self, stack: AnyStack) -> Native<Vec<HeaderId>> {
-        match stack {
-            AnyStack::Headers(stack) => Ok(self.ir.stacks[stack.index()].elements.clone()),
-            AnyStack::Unions(_) => Err("a stack of header unions".into()),
+    /// Copies an element of a stack; from nothing, it becomes invalid.
+    fn move_element(
+        &mut self,
+        stack: AnyStack,
+        to: usize,
+        from: Option<(AnyStack, usize)>,
+    ) -> Native<()> {
+        if let Some(unions) = self.unions_of(stack) {
+            let from = from.and_then(|(stack, from)| self.unions_of(stack)?.get(from).copied());
+            return self.copy_union(unions[to], from);
+        }
+        let to = self
+            .ir
+            .element(stack, 0, to)
+            .ok_or("an element beyond its stack")?;
+        match from.and_then(|(stack, from)| self.ir.element(stack, 0, from)) {
+            Some(from) => self.copy_header(to, from),
+            None => {
+                self.set_valid(to, false);
+                Ok(())
+            }
         }
     }
 
     fn assign_stack(&mut self, to: AnyStack, from: AnyStack) -> Native<()> {
-        let elements = (self.elements(to)?, self.elements(from)?);
         self.next_index(from, R1);
         let at = self.layout.next_index(to);
         self.asm.store(Size::B8, SCRATCH, at, R1);
-        for (to, from) in elements.0.into_iter().zip(elements.1) {
-            self.copy_header(to, from)?;
+        for position in 0..self.ir.stack_size(to) {
+            self.move_element(to, position, Some((from, position)))?;
         }
         Ok(())
     }
 
     /// `push_front` and `pop_front`. P4_16 1.2.5, section 8.18.
     fn shift_stack(&mut self, stack: AnyStack, count: &Expr, up: bool) -> Native<()> {
-        let elements = self.elements(stack)?;
         let Expr::Const(count) = count else {
             return Err("a stack that is shifted by a variable".into());
         };
-        let size = elements.len();
+        let size = self.ir.stack_size(stack);
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(size);
         let at = self.layout.next_index(stack);
         let inside = self.asm.label();
@@ -356,10 +425,8 @@ impl Emit<'_> {
                 true => (size - 1 - step, (size - 1 - step).checked_sub(count)),
                 false => (step, Some(step + count)),
             };
-            match from.and_then(|from| elements.get(from)) {
-                Some(from) => self.copy_header(elements[to], *from)?,
-                None => self.set_valid(elements[to], false),
-            }
+            let from = from.filter(|from| *from < size);
+            self.move_element(stack, to, from.map(|from| (stack, from)))?;
         }
         Ok(())
     }

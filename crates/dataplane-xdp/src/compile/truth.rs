@@ -1,6 +1,6 @@
 //! Truth values, as jumps: comparisons, validity, equal headers.
 
-use dataplane::engine::ir::{BoolExpr, Comparison, Expr, HeaderExpr, HeaderId, UnionExpr};
+use dataplane::engine::ir::{BoolExpr, Comparison, Expr, HeaderExpr, HeaderId, UnionExpr, UnionId};
 
 use super::{
     emit::{Emit, Native, next},
@@ -43,7 +43,7 @@ impl Emit<'_> {
                 self.compare(*op, (left, right), wanted, to, free)
             }
             BoolExpr::SameHeader(left, right) => self.same_header((left, right), wanted, to, free),
-            BoolExpr::SameUnion(..) => Err("a comparison of header unions".into()),
+            BoolExpr::SameUnion(left, right) => self.same_union((left, right), wanted, to, free),
             BoolExpr::SameBool(left, right) => {
                 let same = Expr::FromBool(left.clone());
                 let other = Expr::FromBool(right.clone());
@@ -53,19 +53,13 @@ impl Emit<'_> {
             BoolExpr::Or(left, right) => self.both((left, right), true, wanted, to, free),
             BoolExpr::Not(operand) => self.jump_if(operand, !wanted, to, free),
             BoolExpr::Valid(header) => self.valid(header, wanted, to, free),
-            BoolExpr::ValidUnion(UnionExpr::Union(union)) => {
-                let is_valid = self.asm.label();
-                for member in self.members(*union) {
-                    self.jump_if_valid(member, true, if wanted { to } else { is_valid }, free);
-                }
-                if !wanted {
-                    self.asm.jump(to);
-                }
-                self.asm.place(is_valid);
-                Ok(())
-            }
-            BoolExpr::ValidUnion(UnionExpr::Element { .. }) => {
-                Err("the validity of an element of a stack of unions".into())
+            BoolExpr::ValidUnion(union) => {
+                let found = self.union_of(union);
+                let some = |emit: &mut Self, union| {
+                    emit.union_valid(union, wanted, to, free);
+                    Ok(())
+                };
+                self.for_found(&found, free, some, |emit| emit.jump_unless(wanted, to))
             }
             BoolExpr::FromNumber(operand) => self.is_not_zero(operand, wanted, to, free),
             BoolExpr::Choose { condition, yes, no } => {
@@ -102,32 +96,28 @@ impl Emit<'_> {
     }
 
     fn valid(&mut self, header: &HeaderExpr, wanted: bool, to: Label, free: Reg) -> Native<()> {
-        if let Ok(found) = self.known_header(header) {
-            match found {
-                Some(header) => self.jump_if_valid(header, wanted, to, free),
-                None if !wanted => self.asm.jump(to),
-                None => {}
-            }
-            return Ok(());
-        }
-        let HeaderExpr::Element { stack, index } = header else {
-            return Err("a member of a union in a stack by a variable index".into());
+        let found = self.header_of(header);
+        let some = |emit: &mut Self, header| {
+            emit.jump_if_valid(header, wanted, to, free);
+            Ok(())
         };
-        self.index(index, free)?;
-        let end = self.asm.label();
-        let elements = self.ir.stacks[stack.index()].elements.clone();
-        for (position, header) in elements.into_iter().enumerate() {
-            let other = self.asm.label();
-            self.asm.jump_if_imm(Jump::Ne, free, position as i32, other);
-            self.jump_if_valid(header, wanted, to, free);
-            self.asm.jump(end);
-            self.asm.place(other);
-        }
+        self.for_found(&found, free, some, |emit| emit.jump_unless(wanted, to))
+    }
+
+    /// What is not true goes to the label if that is wanted.
+    fn jump_unless(&mut self, wanted: bool, to: Label) {
         if !wanted {
             self.asm.jump(to);
         }
-        self.asm.place(end);
-        Ok(())
+    }
+
+    fn union_valid(&mut self, union: UnionId, wanted: bool, to: Label, free: Reg) {
+        let is_valid = self.asm.label();
+        for member in self.members(union) {
+            self.jump_if_valid(member, true, if wanted { to } else { is_valid }, free);
+        }
+        self.jump_unless(wanted, to);
+        self.asm.place(is_valid);
     }
 
     fn is_not_zero(&mut self, operand: &Expr, wanted: bool, to: Label, free: Reg) -> Native<()> {
@@ -245,28 +235,20 @@ impl Emit<'_> {
         to: Label,
         free: Reg,
     ) -> Native<()> {
-        let found = (self.known_header(left)?, self.known_header(right)?);
         let differ = self.asm.label();
         let differs_to = if wanted { differ } else { to };
-        match found {
-            (Some(left), Some(right)) if self.are_of_one_type(left, right) => {
-                self.jump_if_valid(left, false, differs_to, free);
-                self.jump_if_valid(right, false, differs_to, free);
-                let headers = &self.ir.headers;
-                let (a, b) = (&headers[left.index()], &headers[right.index()]);
-                if free >= R5 {
-                    return Err("a comparison of headers deep in an expression".into());
-                }
-                for (x, y) in a.field_ids().zip(b.field_ids()) {
-                    for word in 0..self.words(x) {
-                        self.field_word(x, word, free);
-                        self.field_word(y, word, next(free));
-                        self.asm.jump_if(Jump::Ne, free, next(free), differs_to);
-                    }
-                }
-            }
-            _ => self.asm.jump(differs_to),
-        }
+        let found = (self.header_of(left), self.header_of(right));
+        let differs = |emit: &mut Self| emit.asm.jump(differs_to);
+        self.for_found(
+            &found.0,
+            free,
+            |emit, left| {
+                let some =
+                    |emit: &mut Self, right| emit.same_fields((left, right), differs_to, free);
+                emit.for_found(&found.1, free, some, differs)
+            },
+            differs,
+        )?;
         if wanted {
             self.asm.jump(to);
         }
@@ -274,8 +256,80 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn are_of_one_type(&self, left: HeaderId, right: HeaderId) -> bool {
+    /// Goes on where both are valid, of one type, and have the same values.
+    fn same_fields(
+        &mut self,
+        (left, right): (HeaderId, HeaderId),
+        differs_to: Label,
+        free: Reg,
+    ) -> Native<()> {
         let headers = &self.ir.headers;
-        headers[left.index()].type_index == headers[right.index()].type_index
+        let (a, b) = (&headers[left.index()], &headers[right.index()]);
+        if a.type_index != b.type_index {
+            self.asm.jump(differs_to);
+            return Ok(());
+        }
+        if a.variable_field.is_some() {
+            return Err("a field of variable width".into());
+        }
+        if free >= R5 {
+            return Err("a comparison of headers deep in an expression".into());
+        }
+        self.jump_if_valid(left, false, differs_to, free);
+        self.jump_if_valid(right, false, differs_to, free);
+        for (x, y) in a.field_ids().zip(b.field_ids()) {
+            for word in 0..self.words(x) {
+                self.field_word(x, word, free);
+                self.field_word(y, word, next(free));
+                self.asm.jump_if(Jump::Ne, free, next(free), differs_to);
+            }
+        }
+        Ok(())
+    }
+
+    fn same_union(
+        &mut self,
+        (left, right): (&UnionExpr, &UnionExpr),
+        wanted: bool,
+        to: Label,
+        free: Reg,
+    ) -> Native<()> {
+        let differ = self.asm.label();
+        let differs_to = if wanted { differ } else { to };
+        let found = (self.union_of(left), self.union_of(right));
+        let differs = |emit: &mut Self| emit.asm.jump(differs_to);
+        self.for_found(
+            &found.0,
+            free,
+            |emit, left| {
+                let some =
+                    |emit: &mut Self, right| emit.same_members((left, right), differs_to, free);
+                emit.for_found(&found.1, free, some, differs)
+            },
+            differs,
+        )?;
+        if wanted {
+            self.asm.jump(to);
+        }
+        self.asm.place(differ);
+        Ok(())
+    }
+
+    /// Goes on where of each pair of members none is valid, or both are the same.
+    fn same_members(
+        &mut self,
+        (left, right): (UnionId, UnionId),
+        differs_to: Label,
+        free: Reg,
+    ) -> Native<()> {
+        for (left, right) in self.members(left).into_iter().zip(self.members(right)) {
+            let (some, none) = (self.asm.label(), self.asm.label());
+            self.jump_if_valid(left, true, some, free);
+            self.jump_if_valid(right, false, none, free);
+            self.asm.place(some);
+            self.same_fields((left, right), differs_to, free)?;
+            self.asm.place(none);
+        }
+        Ok(())
     }
 }

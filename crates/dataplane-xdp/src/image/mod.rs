@@ -11,7 +11,8 @@
 //! 2. *Heap.* The map [`MapRole::Heap`] has one value, which the loader writes through `mmap`. All that
 //!    [`Heap`] and the tables' layouts call an offset is one into it. Numbers in it are in host order. It
 //!    begins as zeros, which means: version 0, no interface known, no port forwarded to, every table
-//!    empty and without a default action. So first it writes all, then it attaches.
+//!    empty and without a default action. So first it writes all, [`Image::constants`] included, then it
+//!    attaches.
 //! 3. *Versions.* The word at [`Heap::version`] is the version that packets see. A packet reads it once, in
 //!    ingress; its copies have it too. An entry's [`Body`] has two slots, each with the version from which it
 //!    holds. A packet takes the slot with the greatest version that is not above its own. A slot that is not
@@ -144,6 +145,8 @@ pub struct Image {
     pub maps: Vec<MapSpec>,
     /// Where things are in the heap.
     pub heap: Heap,
+    /// What the heap holds from the beginning and for ever: bytes, in whole words of 8, by where they are.
+    pub constants: Vec<(u32, Vec<u8>)>,
     /// Where the counters are.
     pub counters: Counters,
     /// Where a processor's last packet has left what became of it.

@@ -62,7 +62,11 @@ impl Maps {
             });
         }
         let heap = heap.ok_or_else(|| io::Error::other("the image has no heap"))?;
-        Ok(Maps { made, heap })
+        let maps = Maps { made, heap };
+        for (at, bytes) in &image.constants {
+            maps.store_bytes(*at, bytes);
+        }
+        Ok(maps)
     }
 
     /// A map.

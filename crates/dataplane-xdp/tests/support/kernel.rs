@@ -155,12 +155,9 @@ impl Kernel {
             inner: None,
         })
         .map_err(|error| format!("map: {error}"))?;
-        let mut heap = None;
         let mut maps = Vec::new();
         for spec in &image.maps {
             if spec.role == MapRole::Heap {
-                let cells = Memory::create("heap", spec.value_bytes);
-                heap = Some(cells.map_err(|error| format!("heap: {error}"))?);
                 maps.push(None);
                 continue;
             }
@@ -185,7 +182,8 @@ impl Kernel {
             }
             maps.push(Some(map));
         }
-        let heap = heap.ok_or("no heap")?;
+        let heap = Memory::create("heap", image.heap.bytes);
+        let heap = heap.map_err(|error| format!("heap: {error}"))?;
         let ingress = load(&image.ingress, &maps, &heap).map_err(|e| format!("ports: {e}"))?;
         let egress = image.egress.clone();
         let egress = egress.map(|code| {
@@ -193,13 +191,8 @@ impl Kernel {
             load(&code, &maps, &heap).map_err(|error| format!("copies: {error}"))
         });
         let egress = egress.transpose()?;
-        // The switch's clock begins at 0, about.
-        let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
-        let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
-        let clock = -((uptime - 1.0) * 1e9) as i64;
-        heap.words()[image.heap.clock as usize / 8].store(clock.cast_unsigned(), Relaxed);
         let n_verified = ingress.n_verified() + egress.as_ref().map_or(0, bpf::Program::n_verified);
-        Ok(Self {
+        let kernel = Self {
             image,
             heap,
             maps,
@@ -208,7 +201,20 @@ impl Kernel {
             bodies: HashMap::new(),
             n_verified,
             keys: HashMap::new(),
-        })
+        };
+        kernel.put_beginning();
+        Ok(kernel)
+    }
+
+    /// Constants, and a clock of the switch that begins at 0, about.
+    fn put_beginning(&self) {
+        for (at, bytes) in &self.image.constants {
+            self.put(*at, bytes);
+        }
+        let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
+        let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+        let clock = -((uptime - 1.0) * 1e9) as i64;
+        self.put_word(self.image.heap.clock, clock.cast_unsigned());
     }
 
     fn put(&self, at: u32, bytes: &[u8]) {

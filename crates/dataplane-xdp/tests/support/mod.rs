@@ -9,6 +9,7 @@
 
 pub mod checked;
 pub mod kernel;
+pub mod packets;
 pub mod sfu;
 
 use std::path::{Path, PathBuf};

@@ -4,14 +4,11 @@
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use cranelift_frontend::Switch;
 use dataplane::engine::ir::{
-    AnyStack, Expr, ExtractTarget, FieldId, HeaderId, KeyPart, StackId, State,
+    AnyStack, Expr, ExtractTarget, FieldId, HeaderId, KeyPart, StackId, State, range::Range,
 };
 
 use super::{Writer, bits, iconst};
-use crate::{
-    compile::{Native, range::Range},
-    frames::UNROLLED_WORDS_MAX,
-};
+use crate::{compile::Native, frames::UNROLLED_WORDS_MAX};
 
 impl Writer<'_, '_, '_, '_> {
     pub(super) fn extract(&mut self, state: &State, target: &ExtractTarget) -> Native {

@@ -15,7 +15,7 @@ use std::mem::offset_of;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value, condcodes::IntCC, types};
 use cranelift_frontend::Variable;
 use dataplane::{
-    engine::ir::{Expr, Parser, ParserOp, Place, Primitive, State, StateId},
+    engine::ir::{Expr, Parser, ParserOp, Place, Primitive, State, StateId, range::Range},
     limits,
 };
 
@@ -23,7 +23,7 @@ use self::reparse::Standing;
 pub(super) use self::reparse::{emit as emit_reparse, is_possible as is_reparse_possible};
 use super::bits::{self, Bytes, iconst};
 use crate::{
-    compile::{Emit, Native, range::Range},
+    compile::{Emit, Native},
     context::PassContext,
     fallback::Interpretable,
     graph::topological,

@@ -2,14 +2,16 @@
 
 use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
 use cranelift_frontend::Switch;
-use dataplane::engine::ir::{Expr, Int, KeyPart, State, StateId, Transition, TransitionCase};
+use dataplane::engine::ir::{
+    Expr, Int, KeyPart, State, StateId, Transition, TransitionCase, range::Range,
+};
 
 use super::{
     Writer,
     bits::{self, Bytes},
     iconst,
 };
-use crate::{compile::range::Range, fallback::Interpretable, vector::words_of};
+use crate::{fallback::Interpretable, vector::words_of};
 
 /// Arrows of one value each from which on a search beats comparing one after the other.
 const SWITCH_ARROWS: usize = 4;

@@ -1,14 +1,17 @@
 //! The verified program as engines read it: typed ids instead of names, every reference
 //! resolved, every expression typed. Built by `load`, never changed afterwards.
 
+pub mod accesses;
 mod algorithm;
 mod architecture;
 mod expression;
 mod externs;
 mod id;
+pub mod instances;
 mod metadata;
 mod parser;
 mod primitive;
+pub mod range;
 
 pub use algorithm::Algorithm;
 pub use architecture::{Architecture, Block, Intrinsic, V1MODEL, Verdict, When};

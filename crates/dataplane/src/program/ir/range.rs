@@ -1,62 +1,67 @@
 //! What values an expression can take: those of a number of so many bits, by the widths of what it
-//! reads. The same decisions as the native engine's.
+//! reads.
+//!
+//! Expressions have infinite precision. The width decides how many words hold a value exactly, and
+//! whether they are to be read as signed.
 
-use dataplane::{
-    ActionInfo,
-    engine::ir::{Arithmetic, Expr, FieldId, Int, Ir},
-    limits,
-};
+use dashu_int::ops::BitTest;
 
-use super::instances;
+use super::{Arithmetic, Expr, FieldId, Ir, instances};
+use crate::{limits, program::ActionInfo, value::Int};
 
 /// Wider values are not kept track of: nothing that is stored is so wide.
 const BITS_MAX: u32 = 1 << 20;
 
 /// Every value of a number of so many bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Range {
+pub struct Range {
+    /// How many.
     pub bits: u32,
     /// In two's complement.
     pub signed: bool,
 }
 
-/// Bits of a value's magnitude.
-fn bit_length(value: &Int) -> Option<u32> {
-    let mut bits = 0;
-    let mut rest = value.clone();
-    while rest != Int::ZERO {
-        bits += 1;
-        if bits > BITS_MAX {
-            return None;
-        }
-        rest >>= 1;
-    }
-    Some(bits)
-}
-
 impl Range {
+    /// Beyond the width of every field.
+    pub const ANY: Self = Self {
+        bits: u32::MAX,
+        signed: true,
+    };
+
     fn of(bits: u32, signed: bool) -> Option<Self> {
         (bits <= BITS_MAX).then_some(Self { bits, signed })
     }
 
+    /// The values of the fewest bits that have this one.
     fn constant(value: &Int) -> Option<Self> {
         let (magnitude, signed) = match *value < Int::ZERO {
             true => (!value.clone(), true),
             false => (value.clone(), false),
         };
-        Self::of(bit_length(&magnitude)? + u32::from(signed), signed)
+        let bits = u32::try_from(magnitude.bit_len()).ok()?;
+        Self::of(bits + u32::from(signed), signed)
     }
 
     /// What a field of so many bits holds.
-    pub(super) fn field(bits: u32, signed: bool) -> Self {
+    pub fn field(bits: u32, signed: bool) -> Self {
         Self {
             bits,
             signed: signed && bits > 0,
         }
     }
 
-    /// Words that hold every value.
-    pub(super) fn words(&self) -> u32 {
+    /// Whether values are in two's complement.
+    pub fn is_signed(&self) -> bool {
+        self.signed
+    }
+
+    /// Whether it is a signed one of so many bits: its lowest value has no opposite.
+    pub fn is_signed_of(&self, bits: u32) -> bool {
+        self.signed && self.bits == bits
+    }
+
+    /// Words that hold every value; signed or not as [`Range::is_signed`] says.
+    pub fn words(&self) -> u32 {
         self.bits.div_ceil(64).max(1)
     }
 
@@ -66,21 +71,22 @@ impl Range {
     }
 
     /// Whether some value is below every one of another range.
-    pub(super) fn goes_below(&self, other: &Self) -> bool {
+    pub fn goes_below(&self, other: &Self) -> bool {
         self.signed && !(other.signed && self.bits <= other.bits)
     }
 
     /// Whether some value is above every one of another range.
-    pub(super) fn goes_above(&self, other: &Self) -> bool {
+    pub fn goes_above(&self, other: &Self) -> bool {
         self.magnitude() > other.magnitude()
     }
 
-    pub(super) fn is_within(&self, outer: &Self) -> bool {
+    /// Whether every value is one of another range.
+    pub fn is_within(&self, outer: &Self) -> bool {
         !self.goes_below(outer) && !self.goes_above(outer)
     }
 
     /// The lowest and the highest value.
-    pub(super) fn bounds(&self) -> (Int, Int) {
+    pub fn bounds(&self) -> (Int, Int) {
         let end = Int::ONE << self.magnitude() as usize;
         match self.signed {
             true => (-end.clone(), end - Int::ONE),
@@ -88,7 +94,8 @@ impl Range {
         }
     }
 
-    pub(super) fn join(&self, other: &Self) -> Self {
+    /// The smallest range with the values of both.
+    pub fn join(&self, other: &Self) -> Self {
         let signed = self.signed || other.signed;
         Self {
             bits: self.magnitude().max(other.magnitude()) + u32::from(signed),
@@ -97,16 +104,32 @@ impl Range {
     }
 }
 
+/// Says how wide fields are.
+pub trait Widths {
+    /// The values that a field takes.
+    fn range_of(&self, field: FieldId) -> Range;
+}
+
+impl Widths for Ir {
+    fn range_of(&self, field: FieldId) -> Range {
+        let field = &self.fields[field.index()];
+        Range::field(field.bits, field.signed)
+    }
+}
+
 /// What expressions may name.
-#[derive(Clone, Copy)]
-pub(super) struct Names<'p> {
-    pub ir: &'p Ir,
+#[derive(Debug)]
+pub struct Names<'a, W> {
+    /// The program.
+    pub ir: &'a Ir,
+    /// Its fields' widths.
+    pub widths: &'a W,
     /// The action that the expression is in.
-    pub action: Option<&'p ActionInfo>,
+    pub action: Option<&'a ActionInfo>,
 }
 
 /// A shift or a width that is constant, where it is one that the interpreter takes.
-pub(super) fn constant_amount(expr: &Expr) -> Option<Option<u32>> {
+pub fn constant_amount(expr: &Expr) -> Option<Option<u32>> {
     let Expr::Const(value) = expr else {
         return None;
     };
@@ -114,14 +137,21 @@ pub(super) fn constant_amount(expr: &Expr) -> Option<Option<u32>> {
     Some(bits.filter(|bits| *bits <= limits::FIELD_BITS_MAX))
 }
 
-impl Names<'_> {
+impl<W> Clone for Names<'_, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W> Copy for Names<'_, W> {}
+
+impl<W: Widths> Names<'_, W> {
     fn field(&self, field: FieldId) -> Range {
-        let field = &self.ir.fields[field.index()];
-        Range::field(field.bits, field.signed)
+        self.widths.range_of(field)
     }
 
-    /// The range of an expression; none where no bound is known.
-    pub(super) fn range(&self, expr: &Expr) -> Option<Range> {
+    /// The interval of an expression; none where no bound is known.
+    pub fn range(&self, expr: &Expr) -> Option<Range> {
         Some(match expr {
             Expr::Const(value) => Range::constant(value)?,
             Expr::Field(field) => self.field(*field),
@@ -210,5 +240,29 @@ impl Names<'_> {
             }
             _ => Some(both),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_within_those_that_have_its_bounds() {
+        let ranges: Vec<Range> = (0..6)
+            .flat_map(|bits| [false, true].map(|signed| Range::field(bits, signed)))
+            .collect();
+        for one in &ranges {
+            for other in &ranges {
+                let ((low, high), (lowest, highest)) = (one.bounds(), other.bounds());
+                let is_within = lowest <= low && high <= highest;
+                assert_eq!(one.is_within(other), is_within, "{one:?} in {other:?}");
+                let both = one.join(other);
+                assert!(one.is_within(&both) && other.is_within(&both));
+            }
+        }
+        let minus_one = Range::constant(&-Int::ONE);
+        assert_eq!(minus_one, Some(Range::field(1, true)));
+        assert_eq!(Range::constant(&Int::from(8)), Some(Range::field(4, false)));
     }
 }

@@ -1,9 +1,9 @@
 //! Which instances a construct may mean that finds its header when a packet is there.
 
-use dataplane::engine::ir::{AnyStack, FieldId, HeaderExpr, HeaderId, Ir, UnionExpr, UnionId};
+use super::{AnyStack, FieldId, HeaderExpr, HeaderId, Ir, UnionExpr, UnionId};
 
 /// The unions that an expression may give.
-pub(crate) fn unions<'p>(ir: &'p Ir, union: &'p UnionExpr) -> &'p [UnionId] {
+pub fn unions<'p>(ir: &'p Ir, union: &'p UnionExpr) -> &'p [UnionId] {
     match union {
         UnionExpr::Union(union) => std::slice::from_ref(union),
         UnionExpr::Element { stack, .. } => &ir.union_stacks[stack.index()].elements,
@@ -11,7 +11,7 @@ pub(crate) fn unions<'p>(ir: &'p Ir, union: &'p UnionExpr) -> &'p [UnionId] {
 }
 
 /// Every member of some unions.
-pub(crate) fn members(ir: &Ir, unions: &[UnionId]) -> Vec<HeaderId> {
+pub fn members(ir: &Ir, unions: &[UnionId]) -> Vec<HeaderId> {
     let members = unions.iter().map(|union| &ir.unions[union.index()].members);
     members.flatten().copied().collect()
 }
@@ -24,7 +24,7 @@ fn members_at(ir: &Ir, unions: &[UnionId], offset: u32) -> Vec<HeaderId> {
 }
 
 /// The headers that an expression may give, in the order of the index that chooses.
-pub(crate) fn headers(ir: &Ir, header: &HeaderExpr) -> Vec<HeaderId> {
+pub fn headers(ir: &Ir, header: &HeaderExpr) -> Vec<HeaderId> {
     match header {
         HeaderExpr::Header(header) => vec![*header],
         HeaderExpr::Element { stack, .. } => ir.stacks[stack.index()].elements.clone(),
@@ -33,14 +33,14 @@ pub(crate) fn headers(ir: &Ir, header: &HeaderExpr) -> Vec<HeaderId> {
 }
 
 /// The fields at a position of the headers that an expression may give.
-pub(crate) fn fields(ir: &Ir, header: &HeaderExpr, offset: u32) -> Vec<FieldId> {
+pub fn fields(ir: &Ir, header: &HeaderExpr, offset: u32) -> Vec<FieldId> {
     let headers = headers(ir, header).into_iter();
     let fields = headers.map(|header| ir.headers[header.index()].field_at(offset));
     fields.collect()
 }
 
 /// The headers that an element of a stack may be, of a stack of unions by the member.
-pub(crate) fn elements(ir: &Ir, stack: AnyStack, member: u32) -> Vec<HeaderId> {
+pub fn elements(ir: &Ir, stack: AnyStack, member: u32) -> Vec<HeaderId> {
     match stack {
         AnyStack::Headers(stack) => ir.stacks[stack.index()].elements.clone(),
         AnyStack::Unions(stack) => members_at(ir, &ir.union_stacks[stack.index()].elements, member),
@@ -48,7 +48,7 @@ pub(crate) fn elements(ir: &Ir, stack: AnyStack, member: u32) -> Vec<HeaderId> {
 }
 
 /// Every header of a stack.
-pub(crate) fn within(ir: &Ir, stack: AnyStack) -> Vec<HeaderId> {
+pub fn within(ir: &Ir, stack: AnyStack) -> Vec<HeaderId> {
     match stack {
         AnyStack::Headers(stack) => ir.stacks[stack.index()].elements.clone(),
         AnyStack::Unions(stack) => members(ir, &ir.union_stacks[stack.index()].elements),

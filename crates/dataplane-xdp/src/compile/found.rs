@@ -1,0 +1,92 @@
+//! Headers and unions that are found when a packet is there: elements of stacks by an index.
+
+use dataplane::engine::ir::{AnyStack, Expr, HeaderExpr, HeaderId, UnionExpr, UnionId, instances};
+
+use super::emit::{Emit, Native};
+use crate::asm::{Jump, Reg};
+
+/// What an expression gives.
+pub(super) enum Found<'e, T> {
+    /// That is known when compiling; none is beyond the end of a stack.
+    Known(Option<T>),
+    /// One of these, by an index.
+    ByIndex(&'e Expr, Vec<T>),
+}
+
+fn position(index: &Expr) -> Option<usize> {
+    match index {
+        Expr::Const(value) => Some(usize::try_from(value).unwrap_or(usize::MAX)),
+        _ => None,
+    }
+}
+
+fn found<T: Copy>(index: &Expr, all: Vec<T>) -> Found<'_, T> {
+    match position(index) {
+        Some(position) => Found::Known(all.get(position).copied()),
+        None => Found::ByIndex(index, all),
+    }
+}
+
+impl Emit<'_> {
+    /// The header of an expression.
+    pub(super) fn header_of<'e>(&self, header: &'e HeaderExpr) -> Found<'e, HeaderId> {
+        let all = instances::headers(self.ir, header);
+        match header {
+            HeaderExpr::Element { index, .. }
+            | HeaderExpr::Member {
+                union: UnionExpr::Element { index, .. },
+                ..
+            } => found(index, all),
+            HeaderExpr::Header(_) | HeaderExpr::Member { .. } => Found::Known(all.first().copied()),
+        }
+    }
+
+    /// The union of an expression.
+    pub(super) fn union_of<'e>(&self, union: &'e UnionExpr) -> Found<'e, UnionId> {
+        match union {
+            UnionExpr::Union(union) => Found::Known(Some(*union)),
+            UnionExpr::Element { stack, index } => {
+                let elements = &self.ir.union_stacks[stack.index()].elements;
+                found(index, elements.clone())
+            }
+        }
+    }
+
+    /// Code for the one that it is, and for beyond the end. Registers from `free` on are overwritten.
+    pub(super) fn for_found<T: Copy>(
+        &mut self,
+        found: &Found<'_, T>,
+        free: Reg,
+        mut some: impl FnMut(&mut Self, T) -> Native<()>,
+        none: impl FnOnce(&mut Self),
+    ) -> Native<()> {
+        let (index, all) = match found {
+            Found::Known(Some(known)) => return some(self, *known),
+            Found::Known(None) => {
+                none(self);
+                return Ok(());
+            }
+            Found::ByIndex(index, all) => (index, all),
+        };
+        self.index(index, free)?;
+        let end = self.asm.label();
+        for (position, one) in all.iter().enumerate() {
+            let other = self.asm.label();
+            self.asm.jump_if_imm(Jump::Ne, free, position as i32, other);
+            some(self, *one)?;
+            self.asm.jump(end);
+            self.asm.place(other);
+        }
+        none(self);
+        self.asm.place(end);
+        Ok(())
+    }
+
+    /// The unions of a stack, if it is one of unions.
+    pub(super) fn unions_of(&self, stack: AnyStack) -> Option<Vec<UnionId>> {
+        match stack {
+            AnyStack::Headers(_) => None,
+            AnyStack::Unions(stack) => Some(self.ir.union_stacks[stack.index()].elements.clone()),
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Hashes, and checksums that are no sums: what they look at is put together, byte by byte, in the packet's
+//! scratch memory. What belongs to a header that is not valid is left out, so its length is known at run time.
+
+use dataplane::engine::ir::{
+    Algorithm, Calculation, CalculationId, Expr, FieldId, HeaderId, Place,
+};
+
+use super::{
+    checksum::{Part, SUM},
+    crc::Crc,
+    emit::{Emit, Kind, Native, SCRATCH},
+    expression::low_word,
+    layout::Word,
+};
+use crate::asm::{Alu, Jump, Label, Reg, Size, reg::*};
+
+/// Where bytes are put.
+const TO: Reg = R4;
+/// Bytes behind the input that are zero.
+const PADDING_BYTES: u32 = 8;
+
+/// Why an algorithm is left, if it is.
+pub(super) fn check(algorithm: Algorithm) -> Native<()> {
+    match algorithm {
+        Algorithm::Csum16
+        | Algorithm::Xor16
+        | Algorithm::Xor32
+        | Algorithm::Crc16
+        | Algorithm::CrcCcitt
+        | Algorithm::Crc32
+        | Algorithm::Identity => Ok(()),
+        Algorithm::Crc8Custom
+        | Algorithm::Crc16Custom
+        | Algorithm::Crc32Custom
+        | Algorithm::Crc64Custom => Err("a CRC whose parameters may be chosen".into()),
+        Algorithm::Xxh64 | Algorithm::HashEx => Err(format!("a hash by {algorithm:?}")),
+        Algorithm::Random => Err("a random number".into()),
+    }
+}
+
+/// Parts that are there together or not at all.
+type Run<'a> = (Option<HeaderId>, Vec<&'a Part>);
+
+impl Emit<'_> {
+    /// `base` plus the calculation modulo `size`.
+    pub(super) fn hash(
+        &mut self,
+        to: &Place,
+        base: &Expr,
+        calculation: CalculationId,
+        size: &Expr,
+    ) -> Native<()> {
+        self.calculate(calculation)?;
+        let kept = self.spill(SUM)?;
+        let some = self.asm.label();
+        self.word(size, 0, R1)?;
+        self.asm.jump_if_imm(Jump::Ne, R1, 0, some);
+        self.asm.mov_imm(R1, 1);
+        self.asm.place(some);
+        self.asm.load(Size::B8, R0, R10, kept);
+        self.asm.alu(Alu::Mod, R0, R1);
+        self.asm.store(Size::B8, R10, kept, R0);
+        self.word(base, 0, R1)?;
+        self.asm.load(Size::B8, R0, R10, kept);
+        self.asm.alu(Alu::Add, R1, R0);
+        self.asm.store(Size::B8, R10, kept, R1);
+        self.assign_kept(to, kept)?;
+        self.free_spill_slot();
+        Ok(())
+    }
+
+    /// Copies a number of 64 bits without a sign from the stack to a place.
+    fn assign_kept(&mut self, to: &Place, kept: i16) -> Native<()> {
+        let (header, offset) = match to {
+            Place::Field(field) => return self.assign_kept_to(*field, kept),
+            Place::RegisterCell { .. } => return Err("a register".into()),
+            Place::Access { header, offset } => (header, *offset),
+        };
+        let found = self.header_of(header);
+        let some = |emit: &mut Self, header: HeaderId| {
+            let field = emit.ir.headers[header.index()].field_at(offset);
+            emit.assign_kept_to(field, kept)
+        };
+        self.for_found(&found, R1, some, |_| {})
+    }
+
+    fn assign_kept_to(&mut self, field: FieldId, kept: i16) -> Native<()> {
+        let declared = &self.ir.fields[field.index()];
+        if declared.variable {
+            return Err("a field of variable width".into());
+        }
+        if declared.bits == 0 || !self.needs.is_needed(field) {
+            return Ok(());
+        }
+        self.asm.load(Size::B8, R1, R10, kept);
+        self.store_field(field, R1, None);
+        for word in 1..self.words(field) {
+            let at = self.layout.field(field, word);
+            self.asm.store_imm(Size::B8, SCRATCH, at, 0);
+        }
+        Ok(())
+    }
+
+    /// The result of a calculation over the packet as it is now, into [`SUM`].
+    pub(super) fn calculate(&mut self, id: CalculationId) -> Native<()> {
+        let ir = self.ir;
+        let calculation = &ir.calculations[id.index()];
+        check(calculation.algorithm)?;
+        let is_sum = calculation.algorithm == Algorithm::Csum16;
+        if is_sum && self.is_sum_of_fields(calculation)? {
+            return self.internet_checksum(calculation);
+        }
+        let n_bytes = self.gather(calculation)?;
+        match calculation.algorithm {
+            Algorithm::Csum16 => {
+                self.join_words(n_bytes, Size::B4, Alu::Add);
+                self.fold();
+            }
+            Algorithm::Xor16 => self.join_words(n_bytes, Size::B2, Alu::Xor),
+            Algorithm::Xor32 => self.join_words(n_bytes, Size::B4, Alu::Xor),
+            Algorithm::Identity => self.first_bytes(),
+            algorithm => {
+                let crc = Crc::of(algorithm).ok_or("an unknown hash")?;
+                self.crc(&crc, n_bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the input together; its length goes to [`Word::Cursor`]. Gives how long it may be.
+    fn gather(&mut self, calculation: &Calculation) -> Native<u32> {
+        let parts = self.runs(calculation)?;
+        let mut runs: Vec<Run<'_>> = parts
+            .iter()
+            .map(|(header, parts)| (*header, parts.iter().collect()))
+            .collect();
+        let bits = |emit: &Self, run: &Run<'_>| {
+            let bits = run.1.iter().map(|part| emit.part_bits(part));
+            bits.sum::<u32>()
+        };
+        let n_whole = runs.len().saturating_sub(1);
+        if runs[..n_whole].iter().any(|run| bits(self, run) % 8 != 0) {
+            // What follows would begin within a byte, or not: all of it is to be there.
+            self.all_valid(&runs)?;
+            let all = runs.into_iter().flat_map(|(_, parts)| parts).collect();
+            runs = vec![(None, all)];
+        }
+        let n_bytes: u32 = runs.iter().map(|run| bits(self, run).div_ceil(8)).sum();
+        if n_bytes + PADDING_BYTES > self.layout.buffer_bytes() {
+            return Err("a hash over too many bytes".into());
+        }
+        self.set_word(Word::Cursor, 0);
+        for run in &runs {
+            let absent = self.asm.label();
+            if let Some(header) = run.0 {
+                self.jump_if_valid(header, false, absent, R1);
+            }
+            let run_bytes = bits(self, run).div_ceil(8);
+            self.buffer_end(n_bytes - run_bytes);
+            self.pack(&run.1, TO, self.layout.buffer());
+            self.load_word(R1, Word::Cursor);
+            self.asm.alu_imm(Alu::Add, R1, run_bytes as i32);
+            self.store_word(Word::Cursor, R1);
+            self.asm.place(absent);
+        }
+        self.buffer_end(n_bytes);
+        let buffer = self.layout.buffer();
+        self.asm.store_imm(Size::B8, TO, buffer, 0);
+        Ok(n_bytes)
+    }
+
+    /// Punts where some header is not valid.
+    fn all_valid(&mut self, runs: &[Run<'_>]) -> Native<()> {
+        if self.kind == Kind::Copies {
+            return Err("a hash over a part of a byte of a header that may be missing".into());
+        }
+        for header in runs.iter().filter_map(|(header, _)| *header) {
+            let punt = self.ends.punt;
+            self.jump_if_valid(header, false, punt, R1);
+        }
+        Ok(())
+    }
+
+    /// The end of what is there of the input, less the buffer's offset, into [`TO`]. It stands in memory, so the
+    /// verifier does not tell apart how it came to be, and is told how great it may be.
+    fn buffer_end(&mut self, n_bytes_max: u32) {
+        let punt = self.ends.punt;
+        self.load_word(TO, Word::Cursor);
+        self.asm.jump_if_imm(Jump::Gt, TO, n_bytes_max as i32, punt);
+        self.asm.alu(Alu::Add, TO, SCRATCH);
+    }
+
+    pub(super) fn part_bits(&self, part: &Part) -> u32 {
+        match part {
+            Part::Field(field) => self.ir.fields[field.index()].bits,
+            Part::Constant(_, bits) => *bits,
+        }
+    }
+
+    /// Puts parts one after the other into memory, the last byte filled up with zeros. All but the base, which is
+    /// `R4` or none of the first six, is overwritten.
+    pub(super) fn pack(&mut self, parts: &[&Part], base: Reg, at: i16) {
+        let total: u32 = parts.iter().map(|part| self.part_bits(part)).sum();
+        for start in (0..total).step_by(64) {
+            let end = (start + 64).min(total);
+            let (mut begin, mut is_first) = (0, true);
+            for part in parts {
+                let bits = self.part_bits(part);
+                let (from, to) = (start.max(begin), end.min(begin + bits));
+                if from < to {
+                    // The part's bits are counted from its last one.
+                    self.bits_of(part, begin + bits - to, to - from);
+                    if is_first {
+                        self.asm.mov(R1, R3);
+                    } else {
+                        self.asm.alu_imm(Alu::Lsh, R1, (to - from) as i32);
+                        self.asm.alu(Alu::Or, R1, R3);
+                    }
+                    is_first = false;
+                }
+                begin += bits;
+            }
+            let n = end - start;
+            let behind = n.next_multiple_of(8) - n;
+            if behind > 0 {
+                self.asm.alu_imm(Alu::Lsh, R1, behind as i32);
+            }
+            let place = (start / 8).wrapping_add_signed(at.into());
+            self.store_bytes(base, place, n.div_ceil(8));
+        }
+    }
+
+    /// So many bits of a part from bit `low` on, at most 64, into `R3`; `R5` is overwritten.
+    fn bits_of(&mut self, part: &Part, low: u32, n: u32) {
+        let (word, shift) = (low / 64, low % 64);
+        self.part_word(part, word, R3);
+        if shift > 0 {
+            self.asm.alu_imm(Alu::Rsh, R3, shift as i32);
+        }
+        if shift + n > 64 {
+            self.part_word(part, word + 1, R5);
+            self.asm.alu_imm(Alu::Lsh, R5, 64 - shift as i32);
+            self.asm.alu(Alu::Or, R3, R5);
+        }
+        self.wrap(R3, n, false);
+    }
+
+    fn part_word(&mut self, part: &Part, word: u32, to: Reg) {
+        match part {
+            Part::Field(field) => self.field_word(*field, word, to),
+            Part::Constant(value, _) => self.asm.mov_imm(to, low_word(value, word)),
+        }
+    }
+
+    /// A loop over the input in steps; `R3` has the position, `R1` the address of the input there.
+    fn over_input(&mut self, n_bytes: u32, step: u32, body: impl FnOnce(&mut Self)) {
+        let (again, done): (Label, Label) = (self.asm.label(), self.asm.label());
+        self.load_word(R5, Word::Cursor);
+        self.asm.mov_imm(R3, 0);
+        self.asm.place(again);
+        self.asm.jump_if(Jump::Ge, R3, R5, done);
+        self.asm.jump_if_imm(Jump::Ge, R3, n_bytes as i32, done);
+        self.asm.mov(R1, SCRATCH);
+        self.asm.alu(Alu::Add, R1, R3);
+        body(self);
+        self.asm.alu_imm(Alu::Add, R3, step as i32);
+        self.asm.jump(again);
+        self.asm.place(done);
+    }
+
+    /// Bytes behind the input are zero, so words may reach beyond it.
+    fn join_words(&mut self, n_bytes: u32, size: Size, alu: Alu) {
+        let buffer = self.layout.buffer();
+        self.asm.mov_imm(SUM, 0);
+        self.over_input(n_bytes, size.bytes(), |emit| {
+            emit.asm.load(size, R1, R1, buffer);
+            emit.asm.to_be(R1, size);
+            emit.asm.alu(alu, SUM, R1);
+        });
+    }
+
+    /// The first 8 bytes as a number, or fewer where there are fewer.
+    fn first_bytes(&mut self) {
+        let buffer = self.layout.buffer();
+        let (whole, end) = (self.asm.label(), self.asm.label());
+        self.asm.load(Size::B8, SUM, SCRATCH, buffer);
+        self.asm.to_be(SUM, Size::B8);
+        self.load_word(R1, Word::Cursor);
+        self.asm.jump_if_imm(Jump::Ge, R1, 8, whole);
+        let some = self.asm.label();
+        self.asm.jump_if_imm(Jump::Ne, R1, 0, some);
+        self.asm.mov_imm(SUM, 0);
+        self.asm.jump(end);
+        self.asm.place(some);
+        self.asm.alu_imm(Alu::Lsh, R1, 3);
+        self.asm.mov_imm(R3, 64);
+        self.asm.alu(Alu::Sub, R3, R1);
+        self.asm.alu_imm(Alu::And, R3, 63);
+        self.asm.alu(Alu::Rsh, SUM, R3);
+        self.asm.place(whole);
+        self.asm.place(end);
+    }
+
+    fn crc(&mut self, crc: &Crc, n_bytes: u32) -> Native<()> {
+        let buffer = self.layout.buffer();
+        let table = self
+            .memory
+            .crc_table(crc)
+            .ok_or("a CRC without its table")?;
+        self.heap(R4, table);
+        self.asm.mov_imm(SUM, crc.initial);
+        self.over_input(n_bytes, 1, |emit| {
+            emit.asm.load(Size::B1, R1, R1, buffer);
+            emit.asm.mov(R0, SUM);
+            if !crc.is_reflected {
+                emit.asm.alu_imm(Alu::Rsh, R0, crc.bits as i32 - 8);
+            }
+            emit.asm.alu(Alu::Xor, R1, R0);
+            emit.asm.alu_imm(Alu::And, R1, 0xff);
+            emit.asm.alu_imm(Alu::Lsh, R1, 2);
+            emit.asm.mov(R0, R4);
+            emit.asm.alu(Alu::Add, R0, R1);
+            emit.asm.load(Size::B4, R1, R0, 0);
+            let towards = match crc.is_reflected {
+                true => Alu::Rsh,
+                false => Alu::Lsh,
+            };
+            emit.asm.alu_imm(towards, SUM, 8);
+            emit.asm.alu(Alu::Xor, SUM, R1);
+            if !crc.is_reflected {
+                emit.wrap(SUM, crc.bits, false);
+            }
+        });
+        self.asm.mov_imm(R1, crc.xor_out);
+        self.asm.alu(Alu::Xor, SUM, R1);
+        Ok(())
+    }
+}

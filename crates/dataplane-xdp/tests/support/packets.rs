@@ -1,0 +1,61 @@
+//! STF tests, their frames through the kernel too.
+
+use std::path::Path;
+
+use super::checked::{Report, checked_switch};
+
+/// What the kernel did with a test's frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// All of them.
+    NoPunt,
+    /// Some of them.
+    SomePunted,
+    /// None of them.
+    AllPunted,
+    /// Nothing of the program can run there, or the verifier refuses it.
+    Refused,
+    /// No frame is long enough for Ethernet.
+    NoFrame,
+}
+
+impl Class {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoPunt => "no punt",
+            Self::SomePunted => "some punted",
+            Self::AllPunted => "all punted",
+            Self::Refused => "refused",
+            Self::NoFrame => "no frame",
+        }
+    }
+
+    /// Of a test's report.
+    pub fn of(report: &Report) -> Self {
+        match (&report.refused, report.n_frames - report.n_kernel) {
+            (Some(_), _) => Self::Refused,
+            (_, _) if report.n_frames == 0 => Self::NoFrame,
+            (_, 0) => Self::NoPunt,
+            (_, n) if n == report.n_frames => Self::AllPunted,
+            _ => Self::SomePunted,
+        }
+    }
+}
+
+/// Runs a test, its frames through the kernel too. The error says what the interpreter does not do as the
+/// test wants it.
+pub fn run(path: &Path) -> Result<Report, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let commands = stf::parse(&text).map_err(|error| error.to_string())?;
+    let program = stf::program_beside(path).map_err(|error| error.to_string())?;
+    let (switch, report) = checked_switch(dataplane::SwitchConfig::default());
+    let (outcome, switch) = stf::run_on(switch, program, &commands, None);
+    drop(switch);
+    let failures: String = outcome.failures.iter().map(ToString::to_string).collect();
+    if !failures.is_empty() {
+        return Err(failures);
+    }
+    let report = report.lock().unwrap().clone();
+    Ok(report)
+}
