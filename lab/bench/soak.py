@@ -302,12 +302,15 @@ def main() -> int:
         "--change-every", type=int, default=CHANGE_EVERY, help="writes between joins or leaves; 50"
     )
     parser.add_argument("--program", choices=SFU_PROGRAMS, default="p4_replication")
-    parser.add_argument("--engine", choices=["native", "interpreter"], default="native")
-    parser.add_argument("--port", choices=["afxdp", "afpacket"], default="afxdp")
-    parser.add_argument("--wait", choices=["spin", "sleep"], default="sleep")
+    parser.add_argument("--engine", choices=["native", "interpreter", "kernel"], default="native")
+    parser.add_argument("--port", choices=["afxdp", "afpacket", "xdp"], default="afxdp")
+    parser.add_argument("--wait", choices=["spin", "sleep", "shared", "thread"], default="sleep")
     said = parser.parse_args()
     if min(said.packets, said.rate, said.viewers, said.writes, said.change_every) <= 0:
         parser.error("expected numbers above 0")
+    in_kernel = {said.engine == "kernel", said.port == "xdp", said.wait in ("shared", "thread")}
+    if len(in_kernel) > 1:
+        parser.error("the kernel engine goes with --port xdp and --wait shared or thread")
     n_guests = 2.0 * said.packets / said.rate * said.writes / said.change_every / 2
     if n_guests > N_GUESTS_MAX or said.viewers > FIRST_GUEST:
         parser.error(

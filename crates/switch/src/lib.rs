@@ -214,6 +214,7 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
         if options.listing {
             explain::listing(prepared.workers.first_mut().switch_mut());
         }
+        prepared.workers.first_mut().begin_offload();
         prepared.services.serve(options)?;
         log.flush();
         say(&ready_line(

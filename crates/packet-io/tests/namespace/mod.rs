@@ -93,7 +93,8 @@ fn path_of(test: &str, program: &Path) -> String {
     let list = list.expect("the test binary starts").stdout;
     let list = String::from_utf8(list).expect("names");
     let mut paths = list.lines().filter_map(|line| line.strip_suffix(": test"));
-    let found = paths.find(|path| path.rsplit("::").next() == Some(test));
+    let inside = format!("::{test}");
+    let found = paths.find(|path| *path == test || path.ends_with(&inside));
     assert!(found.is_some(), "{test} is not a test's name");
     found.unwrap_or_default().to_owned()
 }

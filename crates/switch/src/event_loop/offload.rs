@@ -98,7 +98,9 @@ impl EventLoop {
         self.explains_offload = explains;
     }
 
-    pub(super) fn begin_offload(&mut self) {
+    /// Gives the offload the program, which may take some hundred milliseconds: the verifier looks at every way
+    /// through it. Frames wait meanwhile, so the first worker does it before the switch says that it is ready.
+    pub(crate) fn begin_offload(&mut self) {
         if let Some(offload) = self.offload.take() {
             self.switch.set_offload(Some(offload));
             self.tell_offload();
