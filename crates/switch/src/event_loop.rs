@@ -368,6 +368,7 @@ impl EventLoop {
         // What was submitted before is looked at in the first turn.
         self.mailbox.waker().wake();
         self.begin_offload();
+        self.tell_offload();
         while !self.mailbox.is_stopped() {
             if self.is_spinning() || self.is_busy {
                 self.n_spins = self.n_spins.wrapping_add(1);

@@ -89,6 +89,7 @@ impl EventLoop {
             self.serve_in_kernel();
             if self.is_forwarding {
                 self.begin_offload();
+                self.tell_offload();
             }
         }
     }
@@ -103,7 +104,6 @@ impl EventLoop {
     pub(crate) fn begin_offload(&mut self) {
         if let Some(offload) = self.offload.take() {
             self.switch.set_offload(Some(offload));
-            self.tell_offload();
         }
     }
 
