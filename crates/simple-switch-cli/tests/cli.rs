@@ -424,8 +424,9 @@ fn an_interrupt_ends_it_while_nobody_takes_its_output() {
             let _ = written.send(());
         }
     });
-    // As long as there is still something to write, there is still a reader.
-    while is_written.recv_timeout(Duration::from_secs(1)).is_ok() {}
+    // As long as there is still something to write, there is still a reader. One that only waits for a processor is no
+    // such one yet, and would wait for whoever takes its last output.
+    while is_written.recv_timeout(Duration::from_secs(5)).is_ok() {}
     interrupt(&child);
     assert_eq!(child.wait().unwrap().signal(), Some(2));
     writer.join().unwrap();
