@@ -119,12 +119,12 @@ def processor_time(
             frame_len_bytes=FRAME_LEN_BYTES,
             is_in_kernel=forwarder.is_in_kernel,
         )
-        busy_s = set_up.cpu_s() - before_s
+        used_s = set_up.cpu_s() - before_s
     return ProcessorRow(
         **asdict(forwarder),
         viewers=VIEWERS,
         packets_per_s=offered.sent / offered.seconds,
         loss=offered.loss,
         idle_cpu_pct=100.0 * idle,
-        cpu_ns_per_copy=busy_s * 1e9 / max(1, offered.copies),
+        cpu_ns_per_copy=used_s * 1e9 / max(1, offered.copies),
     )

@@ -95,12 +95,12 @@ class Moment:
     """Packets that the SFU's end did not take from the load's: the kernel was behind."""
 
 
-def look(site: OnePort, set_up: Running) -> Moment:
-    """Now."""
+def look(site: OnePort, set_up: Running, *, is_in_kernel: bool) -> Moment:
+    """Now. Only a load into the kernel gives up what is refused; others offer it again."""
     counters = read_metrics(site.sfu) if set_up.has_metrics else None
     link = site.links[0]
     wire_drops = device_drops(site.sfu, link.sfu_interface)
-    refused = device_refusals(site.hosts, link.host_interface)
+    refused = device_refusals(site.hosts, link.host_interface) if is_in_kernel else 0
     return Moment(counters, wire_drops, refused)
 
 
@@ -170,9 +170,9 @@ def _rated(
     seconds: float,
 ) -> OverloadRow:
     forwarder, fanout, times = cell
-    before = look(site, set_up)
+    before = look(site, set_up, is_in_kernel=forwarder.is_in_kernel)
     run, last_copy_p99_us = _offer(forwarder, site, fanout, rate_pps, seconds)
-    after = look(site, set_up)
+    after = look(site, set_up, is_in_kernel=forwarder.is_in_kernel)
     return OverloadRow(
         row=forwarder.row,
         engine=forwarder.engine,

@@ -63,9 +63,9 @@ def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[
             capacity_pps = capacity(lambda copies_per_s: offer(copies_per_s / fanout, seconds))
             rows = []
             for times in OFFERED.get(fanout, (1.0, 1.2)):
-                before = look(site, set_up)
+                before = look(site, set_up, is_in_kernel=forwarder.is_in_kernel)
                 run = offer(capacity_pps * times, seconds)
-                after = look(site, set_up)
+                after = look(site, set_up, is_in_kernel=forwarder.is_in_kernel)
                 rows.append(
                     PriorityRow(
                         **asdict(forwarder),

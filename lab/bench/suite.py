@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from lab.bench import kernel, matrix, overload, pktswitch, priority, switching
 from lab.bench.experiment import Failures
@@ -19,12 +20,7 @@ from lab.switch import RELEASE, require_build
 
 PIPELINE_BENCH = RELEASE / "reprise-pipeline-bench"
 PIPELINE_TIMEOUT_S = 900.0
-OVERLOADED = (
-    "replication",
-    "recirculation native afxdp",
-    "pktswitch_bypass afxdp",
-    "bmv2",
-)
+OVERLOADED = ("replication", "recirculation native afxdp", "pktswitch_bypass afxdp", "bmv2")
 OVERLOAD_OFFERED = (0.1, 0.5, 0.9, 1.0, 2.0, 4.0, 10.0)
 OVERLOAD_STEP_S = 0.25
 PKTSWITCH_FANOUTS = (1, 64)
@@ -124,7 +120,8 @@ def _priority(part: Benchmark) -> Measurement:
 
 
 def _pktswitch(part: Benchmark) -> Measurement:
-    words = part.only or (("sleep to xdp_relay",) if part.short else ("udp sleep",))
+    short = "pktswitch_sockets udp sleep to pktswitch_bypass"
+    words = part.only or (short if part.short else "udp sleep",)
     chosen = [step for step in pktswitch.steps() if any(word in str(step) for word in words)]
     fanouts = part.fanouts or PKTSWITCH_FANOUTS[: 1 if part.short else None]
     return Measurement(
@@ -135,37 +132,37 @@ def _pktswitch(part: Benchmark) -> Measurement:
 
 
 def _kernel(part: Benchmark) -> Measurement:
-    todo = kernel.cells(part.fanouts, part.rounds, is_quick=part.short)
-    return Measurement(
-        FILES[part.measure],
-        sum(cell.planned_s for cell in todo),
-        lambda folder: kernel.run(folder, todo),
-    )
+    cells = kernel.cells(part.fanouts, part.rounds, is_quick=part.short)
+    return _of_cells(part, cells, kernel.run)
 
 
 def _switching(part: Benchmark) -> Measurement:
-    todo = [
-        cell
-        for cell in switching.cells(is_quick=part.short)
-        if not part.only or any(word in str(cell) for word in part.only)
-    ]
-    return Measurement(
-        FILES[part.measure],
-        sum(cell.planned_s for cell in todo),
-        lambda folder: switching.run(folder, todo),
-    )
+    return _of_cells(part, switching.cells(is_quick=part.short), switching.run)
 
 
 def _pisces(part: Benchmark) -> Measurement:
-    todo = [
-        cell
-        for cell in pisces.cells(is_quick=part.short)
-        if not part.only or any(word in str(cell) for word in part.only)
-    ]
+    return _of_cells(part, pisces.cells(is_quick=part.short), pisces.run)
+
+
+class _Planned(Protocol):
+    @property
+    def planned_s(self) -> float: ...
+
+
+_Cell = TypeVar("_Cell", bound=_Planned)
+
+
+def _of_cells(
+    part: Benchmark,
+    cells: Sequence[_Cell],
+    measure: Callable[[Path, Sequence[_Cell]], Failures],
+) -> Measurement:
+    """Of the cells those that the part names."""
+    todo = [cell for cell in cells if not part.only or any(word in str(cell) for word in part.only)]
     return Measurement(
         FILES[part.measure],
         sum(cell.planned_s for cell in todo),
-        lambda folder: pisces.run(folder, todo),
+        lambda folder: measure(folder, todo),
     )
 
 
