@@ -194,14 +194,15 @@ impl FanOuts {
         }))
     }
 
-    /// Makes spares for the next versions of the groups that there are, which are there a grace period later.
+    /// Makes spares for the next versions of the groups that there are, which are there a grace period later. False:
+    /// later, since others are coming, or a commit has maps that are to be there before it is shown.
     ///
     /// # Errors
     /// The kernel's error.
-    pub(crate) fn stock(&mut self, maps: &Arc<Maps>, graces: &Graces) -> io::Result<()> {
+    pub(crate) fn stock(&mut self, maps: &Arc<Maps>, graces: &Graces) -> io::Result<bool> {
         self.receive();
-        if self.coming.is_some() {
-            return Ok(());
+        if self.coming.is_some() || !self.new.keys.is_empty() {
+            return Ok(false);
         }
         let mut made = Vec::new();
         for (size, n) in self.wanted() {
@@ -215,7 +216,7 @@ impl FanOuts {
             }
         }
         if made.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let (new, devices) = (std::mem::take(&mut self.new), self.layout.devices);
         let (maps, is_there) = (Arc::clone(maps), Arc::new(AtomicBool::new(false)));
@@ -228,7 +229,7 @@ impl FanOuts {
             is_there.store(true, Ordering::Release);
             Ok(())
         }));
-        Ok(())
+        Ok(true)
     }
 
     /// By places of their maps: how many spares there should be.

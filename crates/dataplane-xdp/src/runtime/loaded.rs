@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use bpf::{Program, ProgramConfig, ProgramKind};
 use dataplane::engine::{Change, Interpreted};
@@ -72,9 +73,14 @@ pub(super) struct Loaded {
     egress: Egress,
     /// What became of a port that did not take its own program back.
     undetached: Option<Reason>,
+    /// The ports run the program, or one of them does.
+    is_attached: bool,
     /// The programs are not to end with this.
     is_left: bool,
 }
+
+/// How long a stop waits at most until what was committed is shown, where the programs run on.
+const SHOWN_WITHIN: Duration = Duration::from_secs(1);
 
 /// A thread that should not have ended.
 const ENDED: &str = "its thread has ended";
@@ -184,6 +190,7 @@ impl Loaded {
             drained: 0,
             egress,
             undetached: None,
+            is_attached: false,
             is_left: false,
         };
         let begun = loaded.begin(writer, of_writer, clock_offset_ns, written);
@@ -231,6 +238,7 @@ impl Loaded {
         let thread = thread::Builder::new().name("reprise-kernel".into());
         let thread = thread.spawn(move || writer.run(&messages, &progress));
         self.threads.push(thread.map_err(failed("start a thread"))?);
+        self.is_attached = true;
         self.attach().map_err(Unsaid::Failed)?;
         for port in &self.ports {
             let kept = port.interface.keep();
@@ -436,14 +444,18 @@ impl Loaded {
         // A failed one gives the accounts as far as it can.
         let _ = bpf::wait_for_programs();
         let _ = self.count(now, accounts);
-        self.counts.give_up(reason, accounts);
+        // What is inside of programs that run on is still sent.
+        if !self.is_left {
+            self.counts.give_up(reason, accounts);
+        }
         self.undetached.take().map_or(Ok(()), Err)
     }
 
     /// Nothing runs afterwards, at the latest a grace period from now.
     fn detach(&mut self) {
-        if !self.is_left {
-            self.give_back();
+        match self.is_left {
+            true => self.await_shown(),
+            false => self.give_back(),
         }
         self.graces.stop();
         // Where it does not listen it has ended.
@@ -454,11 +466,22 @@ impl Loaded {
         }
     }
 
-    /// The ports' own programs run.
+    /// Waits until all packets see what was committed, unless the writer has failed.
+    fn await_shown(&self) {
+        let end = Instant::now() + SHOWN_WITHIN;
+        let is_shown = || self.progress.n_seen.load(Ordering::Acquire) == self.n_commits;
+        let is_served = || !self.threads.iter().any(JoinHandle::is_finished);
+        while !is_shown() && is_served() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The ports' own programs run. What an earlier process has left there forwards on while this one's has not begun.
     fn give_back(&mut self) {
+        if !std::mem::take(&mut self.is_attached) {
+            return;
+        }
         for port in &self.ports {
-            // Where the name stays, what is kept by it is the port's own program.
-            let _ = port.interface.keep_no_more();
             let Err(error) = port.interface.run_own() else {
                 continue;
             };

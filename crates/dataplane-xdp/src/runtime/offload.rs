@@ -155,7 +155,10 @@ impl Offload for KernelOffload {
                 if self.leaves.load(Ordering::Relaxed) {
                     loaded.leave();
                 }
-                loaded.stop((self.clock)(), reason, accounts)
+                let stopped = loaded.stop((self.clock)(), reason, accounts);
+                // It is not loaded anew then.
+                self.is_anew &= stopped.is_ok();
+                stopped
             }
             None => Ok(()),
         }

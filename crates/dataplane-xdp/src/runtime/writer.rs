@@ -238,9 +238,9 @@ impl Writer {
         }
         if let Some((_, fan_outs)) = &mut self.groups
             && is_quiet
-            && std::mem::take(&mut self.is_stock_due)
+            && self.is_stock_due
         {
-            fan_outs.stock(&self.maps, &self.graces)?;
+            self.is_stock_due = !fan_outs.stock(&self.maps, &self.graces)?;
         }
         Ok(())
     }

@@ -208,8 +208,8 @@ impl XdpInterface {
         self.attached()?.link.replace(program)
     }
 
-    /// Has the port's own program run again: all of its frames come to the port. A port that is closed, or whose
-    /// interface is gone, has none.
+    /// Has the port's own program run again, which ends with this process: all of its frames come to the port. A
+    /// port that is closed, or whose interface is gone, has none.
     ///
     /// # Errors
     /// The kernel's error; what was there runs on.
@@ -217,6 +217,10 @@ impl XdpInterface {
         let Some(attached) = self.attached.upgrade() else {
             return Ok(());
         };
+        if let Some(path) = &attached.kept {
+            // Where the name stays, what is kept by it is the port's own program.
+            let _ = remove(path);
+        }
         let replaced = attached.link.replace(&attached.own);
         replaced.or_else(|error| match error.raw_os_error() {
             Some(libc::ENOLINK | libc::ENODEV) => Ok(()),
@@ -237,16 +241,6 @@ impl XdpInterface {
         // One that is there is this link's, or that of an interface that is gone.
         remove(path)?;
         attached.link.pin(path)
-    }
-
-    /// The program ends with this process again.
-    ///
-    /// # Errors
-    /// The kernel's error.
-    pub fn keep_no_more(&self) -> io::Result<()> {
-        let attached = self.attached.upgrade();
-        let kept = attached.as_ref().and_then(|it| it.kept.as_deref());
-        kept.map_or(Ok(()), remove)
     }
 
     /// Whether frames that other interfaces' programs send by this one arrive: by the kernel's word
