@@ -140,6 +140,7 @@ impl Sum {
             "{} programs, {} refused; {} of {} frames in the kernel, {} copies",
             self.n_programs, self.n_refused, self.n_kernel, self.n_frames, self.n_copies
         );
+        assert!(self.n_kernel > 0, "no frame was forwarded in the kernel");
         let text = self.failures.join("\n");
         assert!(
             self.failures.is_empty(),

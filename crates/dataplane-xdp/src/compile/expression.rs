@@ -241,7 +241,7 @@ impl Emit<'_> {
             Arithmetic::ShiftRight => self.shift_right(left, right, word, to),
             Arithmetic::Div | Arithmetic::Mod => self.divide(op, left, right, to),
             Arithmetic::TwoCompMod => self.two_comp_mod(left, right, word, to),
-            _ => self.saturate(op, left, right, to),
+            _ => self.saturate(op, left, right, word, to),
         }
     }
 
@@ -446,7 +446,14 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn saturate(&mut self, op: Arithmetic, left: &Expr, right: &Expr, to: Reg) -> Native<()> {
+    fn saturate(
+        &mut self,
+        op: Arithmetic,
+        left: &Expr,
+        right: &Expr,
+        word: u32,
+        to: Reg,
+    ) -> Native<()> {
         let bits = range::constant_amount(right).ok_or("a width that is not constant")?;
         let Some(bits) = bits else {
             self.asm.mov_imm(to, 0);
@@ -470,6 +477,12 @@ impl Emit<'_> {
                 self.asm.mov(to, R0);
                 self.asm.place(fits);
             }
+        }
+        // The operand has one word, and so has the result: what is above is its sign.
+        if word > 0 && target.signed {
+            self.asm.alu_imm(Alu::Arsh, to, 63);
+        } else if word > 0 {
+            self.asm.mov_imm(to, 0);
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ pub(super) fn stack_key(stack: AnyStack) -> (bool, u32) {
 /// All ways.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
-    n_visits_max: usize,
+    is_cut: bool,
     /// In the order in which they were found, the first one first.
     pub visits: Vec<Visit>,
     /// Where headers begin.
@@ -116,7 +116,7 @@ impl Walk {
                     return Step::StackFull;
                 };
                 if ir.headers[header.index()].variable_field.is_some() {
-                    self.is_irregular = true;
+                    return Step::Unknown("a header of variable width without its length");
                 }
                 let at = self.at;
                 self.at += ir.headers[header.index()].fixed_bits / 8;
@@ -183,7 +183,6 @@ impl Paths {
     /// Follows them, up to so many visits.
     pub(super) fn new(ir: &Ir, n_visits_max: usize) -> Self {
         let mut paths = Self {
-            n_visits_max,
             is_regular: true,
             ..Self::default()
         };
@@ -226,12 +225,21 @@ impl Paths {
             paths.next.push(follows);
             position += 1;
             if paths.visits.len() > n_visits_max {
+                paths.cut(position);
                 break;
             }
         }
-        paths.next.resize(paths.visits.len(), Vec::new());
         paths.find_circles();
         paths
+    }
+
+    /// Leaves out the visits that were found and not walked through: what they extract is not known.
+    fn cut(&mut self, n_walked: usize) {
+        self.is_cut = n_walked < self.visits.len();
+        self.visits.truncate(n_walked);
+        for next in &mut self.next {
+            next.retain(|place| *place < n_walked);
+        }
     }
 
     /// Finds the arrows that close circles, depth first.
@@ -333,7 +341,7 @@ impl Paths {
 
     /// Whether there are so many that the rest is punted.
     pub(super) fn is_cut(&self) -> bool {
-        self.visits.len() > self.n_visits_max
+        self.is_cut
     }
 }
 

@@ -5,6 +5,7 @@ use dataplane::engine::ir::{BoolExpr, Comparison, Expr, HeaderExpr, HeaderId, Un
 use super::{
     emit::{Emit, Native, next},
     expression::{WORDS_MAX, immediate, low_word},
+    found::Found,
 };
 use crate::asm::{Jump, Label, Reg, reg::*};
 
@@ -235,17 +236,40 @@ impl Emit<'_> {
         to: Label,
         free: Reg,
     ) -> Native<()> {
+        let found = (self.header_of(left), self.header_of(right));
+        self.same_found(&found, wanted, to, free, Self::same_fields)
+    }
+
+    fn same_union(
+        &mut self,
+        (left, right): (&UnionExpr, &UnionExpr),
+        wanted: bool,
+        to: Label,
+        free: Reg,
+    ) -> Native<()> {
+        let found = (self.union_of(left), self.union_of(right));
+        self.same_found(&found, wanted, to, free, Self::same_members)
+    }
+
+    /// Jumps where two are the same, or are not; one that an index beyond its stack names is like no other. `same`
+    /// goes on where they are the same.
+    fn same_found<T: Copy>(
+        &mut self,
+        (left, right): &(Found<'_, T>, Found<'_, T>),
+        wanted: bool,
+        to: Label,
+        free: Reg,
+        same: impl Fn(&mut Self, (T, T), Label, Reg) -> Native<()>,
+    ) -> Native<()> {
         let differ = self.asm.label();
         let differs_to = if wanted { differ } else { to };
-        let found = (self.header_of(left), self.header_of(right));
         let differs = |emit: &mut Self| emit.asm.jump(differs_to);
         self.for_found(
-            &found.0,
+            left,
             free,
             |emit, left| {
-                let some =
-                    |emit: &mut Self, right| emit.same_fields((left, right), differs_to, free);
-                emit.for_found(&found.1, free, some, differs)
+                let some = |emit: &mut Self, right| same(emit, (left, right), differs_to, free);
+                emit.for_found(right, free, some, differs)
             },
             differs,
         )?;
@@ -284,34 +308,6 @@ impl Emit<'_> {
                 self.asm.jump_if(Jump::Ne, free, next(free), differs_to);
             }
         }
-        Ok(())
-    }
-
-    fn same_union(
-        &mut self,
-        (left, right): (&UnionExpr, &UnionExpr),
-        wanted: bool,
-        to: Label,
-        free: Reg,
-    ) -> Native<()> {
-        let differ = self.asm.label();
-        let differs_to = if wanted { differ } else { to };
-        let found = (self.union_of(left), self.union_of(right));
-        let differs = |emit: &mut Self| emit.asm.jump(differs_to);
-        self.for_found(
-            &found.0,
-            free,
-            |emit, left| {
-                let some =
-                    |emit: &mut Self, right| emit.same_members((left, right), differs_to, free);
-                emit.for_found(&found.1, free, some, differs)
-            },
-            differs,
-        )?;
-        if wanted {
-            self.asm.jump(to);
-        }
-        self.asm.place(differ);
         Ok(())
     }
 

@@ -1,4 +1,5 @@
-// Sums, differences and comparisons of numbers wider than a machine word, and such numbers within bytes.
+// Sums, differences (saturating ones of what fits a word, too) and comparisons of numbers wider than a machine word,
+// and such numbers within bytes.
 
 #include <core.p4>
 #include <v1model.p4>
@@ -61,6 +62,10 @@ control WideIngress(inout headers_t hdr, inout metadata_t meta, inout standard_m
         }
         if (hdr.numbers.kind & 4 == 0) {
             hdr.numbers.left = (hdr.numbers.left + 1) - (hdr.numbers.right + (128w1 << 63));
+        }
+        if (hdr.numbers.kind & 0x40 != 0) {
+            hdr.numbers.result = (bit<128>)hdr.numbers.word[7:0] |-| (bit<128>)hdr.numbers.word[15:8];
+            hdr.numbers.high = (int<72>)(int<8>)hdr.numbers.word[23:16] |+| (int<72>)(int<8>)hdr.numbers.word[31:24];
         }
         if (hdr.odd.isValid()) {
             hdr.odd.middle = hdr.odd.middle + 1;

@@ -215,11 +215,24 @@ impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
                 self.write(to);
             }
             Primitive::Check(condition, _) => self.truth(condition),
-            other => self.header_primitive(other),
+            Primitive::AssignHeader { .. }
+            | Primitive::AddHeader(_)
+            | Primitive::RemoveHeader(_)
+            | Primitive::AssignUnion { .. }
+            | Primitive::AssignStack { .. }
+            | Primitive::Push(..)
+            | Primitive::Pop(..) => self.header_primitive(primitive),
+            Primitive::NoOp
+            | Primitive::Jump(_)
+            | Primitive::Exit
+            | Primitive::Digest(_)
+            | Primitive::Log { .. }
+            | Primitive::Resubmit(_)
+            | Primitive::Recirculate(_) => {}
         }
     }
 
-    /// A statement that moves whole headers. All others that are left read and write nothing.
+    /// A statement that moves whole headers.
     fn header_primitive(&mut self, primitive: &Primitive) {
         match primitive {
             Primitive::AssignHeader { to, from } => {
