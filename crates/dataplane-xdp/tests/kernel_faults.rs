@@ -96,6 +96,29 @@ fn it_stops_at_once_whatever_is_still_to_be_written() {
 }
 
 #[test]
+fn what_was_written_is_shown_before_a_stop_that_leaves_the_program() {
+    in_root_namespace(
+        "what_was_written_is_shown_before_a_stop_that_leaves_the_program",
+        || {
+            let mut beside = Beside::new();
+            let leaves = Arc::new(AtomicBool::new(true));
+            beside.set_offload_that_leaves(beside.served(), leaves);
+            beside.assert_forwards();
+            beside.insert(1, "forward", &[1, 1]);
+            beside.drain();
+            // A key that comes back waits for a grace period each time.
+            for instance in 2..=5 {
+                beside.delete(1);
+                beside.insert(1, "forward", &[2, instance]);
+            }
+            beside.switch.set_offload(None);
+            beside.send(0, [frame(1, 7)]);
+            assert_eq!(beside.receive(2, 1), [left(1, 7, 5)]);
+        },
+    );
+}
+
+#[test]
 fn a_burst_of_changes_of_groups_is_seen_soon() {
     in_root_namespace("a_burst_of_changes_of_groups_is_seen_soon", || {
         let mut beside = Beside::new();

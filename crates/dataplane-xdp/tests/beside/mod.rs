@@ -5,6 +5,8 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use dataplane::{
@@ -108,9 +110,14 @@ impl Beside {
     }
 
     pub fn set_offload_on(&mut self, ports: Vec<KernelPort>) {
+        self.set_offload_that_leaves(ports, Arc::default());
+    }
+
+    /// One whose program runs on when it is stopped, if `leaves` says so.
+    pub fn set_offload_that_leaves(&mut self, ports: Vec<KernelPort>, leaves: Arc<AtomicBool>) {
         let start = self.start;
         let clock = Box::new(move || start.elapsed().as_nanos() as u64);
-        let offload = KernelOffload::new(ports, clock);
+        let offload = KernelOffload::leaving(ports, clock, leaves);
         self.switch.set_offload(Some(Box::new(offload)));
     }
 
