@@ -430,6 +430,11 @@ fn what_cannot_leave_for_want_of_a_carrier_holds_nobody_up() {
             veth_pair("v0", "v1");
             let mut one = open("v0");
             ip("link set v1 down");
+            // Until the kernel has done its work for the lost carrier, the far end refuses what comes.
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while is_up("v0") {
+                assert!(Instant::now() < deadline);
+            }
             let began = Instant::now();
             for _ in 0..50 {
                 send(&mut one, (0..20).map(|n| numbered(n, 60)));
@@ -444,6 +449,14 @@ fn what_cannot_leave_for_want_of_a_carrier_holds_nobody_up() {
             assert!(elapsed < Duration::from_millis(400), "{elapsed:?}");
         },
     );
+}
+
+fn is_up(interface: &str) -> bool {
+    let shown = Command::new("ip")
+        .args(["-brief", "link", "show", interface])
+        .output()
+        .expect("ip(8)");
+    String::from_utf8_lossy(&shown.stdout).contains(" UP ")
 }
 
 #[test]
