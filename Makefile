@@ -17,15 +17,21 @@ IN_NAMESPACES := $(CURDIR)/scripts/in-namespaces
 CARGO_TEST_RUNNER := target."cfg(unix)".runner=["$(IN_NAMESPACES)"]
 # A part of `make test`: where its minutes go is written down.
 PART := scripts/part
-# Rust's tests and lints are one build: Clippy's compiler makes the test programs as well, with
-# assertions, on the third-party crates of the programs. It has a folder of its own for what it makes.
+# All that is tested is one build, with assertions: the programs that Python's tests start, Rust's test programs
+# and lints, for Clippy's compiler makes the programs as well. What it makes is in a folder of its own.
 CHECKED := CARGO_BUILD_BUILD_DIR=$(CURDIR)/target CARGO_TARGET_DIR=$(CURDIR)/target/checked \
 	RUSTC_WORKSPACE_WRAPPER=clippy-driver cargo --config scripts/checked.toml --config '$(CARGO_TEST_RUNNER)'
 RUST_TESTS = env RUST_TEST_THREADS=$(WORKERS) $(CHECKED) test --release --locked --workspace --quiet --no-fail-fast
 CHECKED_BUILD := $(CHECKED) build --release --locked --quiet --workspace --all-targets
 
-# For whatever is made for a test.
-test lint lint-% test-% checked: BUILT_AS := --config scripts/tested.toml
+# `build` compiles these, and they are in PROGRAMS afterwards.
+BUILD := cargo build --release --locked -p reprise -p reprise-switch -p simple-switch-cli -p reprise-signer -p aom-c \
+	-p aom-bench -p pipeline-bench -p conference --lib --bins --example membership_churn
+PROGRAMS := target/release
+# For a test they are the checked ones.
+test lint lint-% test-% checked: BUILD := env $(CHECKED) build --release --locked --workspace --lib --bins --examples
+test lint lint-% test-% checked: PROGRAMS := target/checked/release
+test lint lint-% test-%: export REPRISE_PROGRAMS = $(CURDIR)/$(PROGRAMS)
 
 # Tests at once, Python's and Rust's: most of them wait more than they compute.
 WORKERS ?= 4
@@ -33,8 +39,7 @@ PYTEST := .venv/bin/python -m pytest -p no:cacheprovider
 # Those with the longest tests first, since a file's tests are one after the other.
 PYTHON_TESTS := tests/e2e tests/study tests/operation tests/pisces tests/rows tests/lab tests/bench
 # The first run is against a switch in memory, the second against reprise-switch.
-FINSY_TESTS := REPRISE_MEMORY_SWITCH=target/checked/release/examples/memory_switch \
-	.venv-finsy/bin/python -m pytest -p no:cacheprovider tests/finsy
+FINSY_TESTS := .venv-finsy/bin/python -m pytest -p no:cacheprovider tests/finsy
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -85,13 +90,11 @@ toolchain:
 	@$(PART) "Python packages of PTF" .venv-ptf/bin/python $(PIP_INSTALL) --no-deps -r $<
 	@touch $@
 
-# dataplane-jit and the example, for with them third-party crates have the features that tests need.
 build: toolchain ## the programs, in release
-	$(PART) "programs, compiled" cargo $(BUILT_AS) build --release --locked -p reprise -p reprise-switch -p simple-switch-cli -p reprise-signer -p aom-c -p aom-bench -p pipeline-bench \
-		-p conference -p dataplane-jit --lib --bins --example membership_churn
+	$(PART) "programs, compiled" $(BUILD)
 
 # After the programs, which the longest tests wait for.
-checked: build ## what Rust's tests and lints are about, compiled
+checked: build ## what is tested, compiled: programs and Rust's tests, with lints
 	$(PART) "Rust's tests and lints, compiled" env $(CHECKED_BUILD) --keep-going
 
 # The binaries look at the name under which they are started.
@@ -106,7 +109,7 @@ compat: toolchain ## compat/bin: p4c, p4c-bm2-ss, simple_switch(_grpc), simple_s
 	@echo "compat: PATH=$(CURDIR)/compat/bin:\$$PATH make ..."
 
 python-aom: build ## the Python package of ordered multicast, in python/aom; its wheel in target/python
-	cp crates/aom-c/include/aom.h target/release/libaom_c.so python/aom/aom/
+	cp crates/aom-c/include/aom.h $(PROGRAMS)/libaom_c.so python/aom/aom/
 	$(PYTHON) $(PIP_INSTALL:install=wheel) --no-deps --wheel-dir target/python python/aom
 
 demo: packages .venv/stamp build ## a conference, then the thesis' experiment in small; 6 minutes
@@ -127,7 +130,7 @@ lint: lint-rust lint-python ## formatting and lints of Rust, P4 and Python
 
 lint-rust: checked
 	cargo fmt --all --check
-	target/release/reprise fmt --check p4/*.p4 p4/*/*.p4
+	$(PROGRAMS)/reprise fmt --check p4/*.p4 p4/*/*.p4
 	@# Cargo repeats the warnings of what is built already.
 	$(PART) "Rust's lints" scripts/silently env $(CHECKED_BUILD)
 
@@ -137,7 +140,7 @@ lint-python: .venv/stamp
 	$(PART) "Python's types" .venv/bin/mypy lab tests python/aom/aom examples
 
 test-generated: checked ## the code generated from the protocols of P4Runtime and gNMI is current
-	$(PART) "generated code" env REPRISE_GENERATE=$(CURDIR)/target/checked/release/p4runtime-proto-generate \
+	$(PART) "generated code" env REPRISE_GENERATE=$(CURDIR)/$(PROGRAMS)/p4runtime-proto-generate \
 		crates/p4runtime-proto/regenerate.sh --check
 
 test-rust: test-rust-documented test-rust-a-to-f test-rust-others ## unit and golden tests
@@ -160,8 +163,8 @@ test-alone: packages .venv/stamp .venv-finsy/stamp python-aom ## tests that meas
 	$(PART) --alone "Python's tests that measure" $(IN_NAMESPACES) $(PYTEST) -m alone $(PYTHON_TESTS)
 
 test-finsy: packages .venv/stamp .venv-finsy/stamp build checked ## P4Runtime, by a client of others
-	$(PART) "foreign client, switch in memory" env $(FINSY_TESTS)
-	$(PART) "foreign client, reprise-switch" $(IN_NAMESPACES) .venv/bin/python -m lab.beside_switch -- env $(FINSY_TESTS)
+	$(PART) "foreign client, switch in memory" $(FINSY_TESTS)
+	$(PART) "foreign client, reprise-switch" $(IN_NAMESPACES) .venv/bin/python -m lab.beside_switch -- $(FINSY_TESTS)
 
 test-bmv2-cli: packages .venv-bmv2-cli/stamp build ## Thrift, by BMv2's own client and by ours
 	$(PART) "BMv2's client" .venv-bmv2-cli/bin/python -m pytest -p no:cacheprovider tests/bmv2_cli

@@ -1,12 +1,14 @@
 """Starts and stops `reprise-switch` on the SFU's link."""
 
+import os
 from pathlib import Path
 
 from lab.addresses import SFU_PORT
 from lab.netns import SFU_INTERFACE, SFU_LINK_AT_BRIDGE, Star
 from lab.process import REPOSITORY, Child
 
-RELEASE = REPOSITORY / "target" / "release"
+RELEASE = Path(os.environ.get("REPRISE_PROGRAMS", REPOSITORY / "target" / "release"))
+"""The programs that `make build` builds; `make test` has checked ones of its own."""
 SWITCH = RELEASE / "reprise-switch"
 GRPC_ADDRESS = "127.0.0.1:9559"
 """9559 is P4Runtime's port at IANA; the loopback interface is that of the SFU's namespace."""

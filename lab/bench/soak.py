@@ -20,12 +20,12 @@ from lab.bench.experiment import Failures, command_line, csv_text, run_alone
 from lab.bench.forwarders import SFU_PROGRAMS, Forwarder, stream_of
 from lab.bench.load import Run, Watched, read_watched, watching
 from lab.bench.overload import Moment, counted_drops, vanished
-from lab.process import REPOSITORY, Child, ChildError
+from lab.process import Child, ChildError
 from lab.sites import OnePort, Stream, viewer_ip
 from lab.study.progress import bar
-from lab.switch import GRPC_ADDRESS, MissingBuildError, require_build
+from lab.switch import GRPC_ADDRESS, RELEASE, MissingBuildError, require_build
 
-CHURN = REPOSITORY / "target" / "release" / "examples" / "membership_churn"
+CHURN = RELEASE / "examples" / "membership_churn"
 PACKETS = 24_000_000
 RATE_PPS = 25_000.0
 STAYING = 8

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SWITCH = Path(os.environ.get("REPRISE_SWITCH_PROGRAM", ROOT / "target/release/reprise-switch"))
-OURS = Path(os.environ.get("REPRISE_CLI_PROGRAM", ROOT / "target/release/simple_switch_CLI"))
+PROGRAMS = Path(os.environ.get("REPRISE_PROGRAMS", ROOT / "target/release"))
+SWITCH = PROGRAMS / "reprise-switch"
+OURS = PROGRAMS / "simple_switch_CLI"
 PROGRAM = ROOT / "crates/thrift-server/tests/fixture/entities.p4"
 PATIENCE_S = 60
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SWITCH = Path(os.environ.get("REPRISE_SWITCH_PROGRAM", ROOT / "target/release/reprise-switch"))
-COMPILER = Path(os.environ.get("REPRISE_PROGRAM", ROOT / "target/release/reprise"))
+PROGRAMS = Path(os.environ.get("REPRISE_PROGRAMS", ROOT / "target/release"))
+SWITCH = PROGRAMS / "reprise-switch"
+COMPILER = PROGRAMS / "reprise"
 PATIENCE_S = 20.0
 
 DEVICE_ID = 1

@@ -7,13 +7,16 @@ from lab.switch import RELEASE, SWITCH, require_build
 
 HEADING = "## A conference by hand\n"
 RUN_TIMEOUT_S = 120.0
+PROGRAMS = "$PWD/target/release"
+"""Where `make build` puts them; those under test may be elsewhere."""
 
 
 def conference_by_hand() -> str:
     """The one block of commands under the heading."""
     section = (REPOSITORY / "README.md").read_text().split(HEADING)[1].split("\n## ")[0]
     _, block, _ = section.split("```\n")
-    return block
+    assert PROGRAMS in block
+    return block.replace(PROGRAMS, str(RELEASE))
 
 
 def test_the_conference_by_hand_is_one_paste_and_its_viewer_receives(namespaces: None) -> None:

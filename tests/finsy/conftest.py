@@ -25,9 +25,9 @@ def memory_switch(in_memory: bool) -> Path | None:
 
 
 def memory_switch_program() -> Path:
-    """The one at REPRISE_MEMORY_SWITCH, or built here."""
-    if built := os.environ.get("REPRISE_MEMORY_SWITCH"):
-        return ROOT / built
+    """The one of `make test`, or built here."""
+    if programs := os.environ.get("REPRISE_PROGRAMS"):
+        return Path(programs) / "examples" / "memory_switch"
     build = ["cargo", "build", "--quiet", "-p", "p4runtime-server", "--example", "memory_switch"]
     subprocess.run(build, cwd=ROOT, check=True)
     return TARGET / "debug/examples/memory_switch"

@@ -51,11 +51,11 @@ type running struct {
 
 func start(t *testing.T) running {
 	t.Helper()
-	program := os.Getenv("REPRISE_SWITCH_PROGRAM")
-	if program == "" {
-		program = filepath.Join(root, "target", "release", "reprise-switch")
+	programs := os.Getenv("REPRISE_PROGRAMS")
+	if programs == "" {
+		programs = filepath.Join(root, "target", "release")
 	}
-	command := exec.Command(program, "--grpc", "127.0.0.1:0", "--device-id", strconv.Itoa(deviceID),
+	command := exec.Command(filepath.Join(programs, "reprise-switch"), "--grpc", "127.0.0.1:0", "--device-id", strconv.Itoa(deviceID),
 		"-i", "2@udp:127.0.0.1:0", "-i", "3@udp:127.0.0.1:0")
 	stderr, err := command.StderrPipe()
 	must(t, err)
