@@ -5,12 +5,13 @@ mod frames;
 mod namespace;
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bpf::{AttachMode, Instruction, Link, Program, ProgramConfig, ProgramKind};
 use frames::{numbered, receive, send};
-use namespace::{in_root_mount_namespace, ip, veth_pair};
+use namespace::{in_root_mount_namespace, in_root_namespace, ip, veth_pair};
 use packet_io::{
     AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, LinkEvent, PortError, links,
 };
@@ -137,6 +138,72 @@ fn what_is_kept_for_an_interface_that_is_gone_does_not_take_over_another_one_s()
             port.interface().keep().expect("a name");
             drop(port);
             assert!(is_attached());
+        },
+    );
+}
+
+#[test]
+fn what_is_kept_by_a_name_that_cannot_be_removed_is_the_port_s_own_program() {
+    with_folder(
+        "what_is_kept_by_a_name_that_cannot_be_removed_is_the_port_s_own_program",
+        |folder| {
+            let _cable = cable();
+            let mut port = open(Some(folder)).expect("a port");
+            let running = port.interface().run(&program(BACK, false));
+            running.expect("another program");
+            assert_comes_back(&mut outside(), 1);
+            port.interface().keep().expect("a name");
+            run(&format!("mount -o remount,bind,ro {}", folder.display()));
+            port.interface().run_own().expect("its own program");
+            assert_comes_to(&mut port, &mut outside(), 2);
+            let error = port.interface().keep().expect_err("a name that stays");
+            assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+            drop(port);
+            assert!(is_attached());
+            // What forwards is over: who comes next has the frames.
+            let mut port = open(Some(folder)).expect("its program is taken over");
+            port.interface().run_own().expect("its own program");
+            assert_comes_to(&mut port, &mut outside(), 3);
+        },
+    );
+}
+
+#[test]
+fn a_port_s_own_program_that_the_driver_refuses_is_told_and_what_ran_runs_on() {
+    with_folder(
+        "a_port_s_own_program_that_the_driver_refuses_is_told_and_what_ran_runs_on",
+        |folder| {
+            let _cable = cable();
+            let earlier = attach("v1", &program(BACK, true));
+            earlier.pin(&folder.join("v1")).expect("a name");
+            drop(earlier);
+            let mut port = open(Some(folder)).expect("a program that is taken over");
+            // The port's own program takes no frames in several pieces, as these would be.
+            ip("link set v0 mtu 9000");
+            let error = port.interface().run_own().expect_err("a refusal");
+            assert_eq!(error.raw_os_error(), Some(libc::ERANGE), "{error}");
+            assert_comes_back(&mut outside(), 1);
+            ip("link set v0 mtu 1500");
+            port.interface().run_own().expect("its own program");
+            assert_comes_to(&mut port, &mut outside(), 2);
+        },
+    );
+}
+
+#[test]
+fn a_port_that_is_closed_or_without_its_interface_has_no_program_to_take_back() {
+    in_root_namespace(
+        "a_port_that_is_closed_or_without_its_interface_has_no_program_to_take_back",
+        || {
+            let _cable = cable();
+            let port = open(None).expect("a port");
+            let interface = port.interface();
+            ip("link del v0");
+            interface.run_own().expect("nothing to do");
+            drop(port);
+            interface.run_own().expect("nothing to do");
+            let closed = interface.run(&program(BACK, false)).expect_err("closed");
+            assert_eq!(closed.kind(), io::ErrorKind::NotFound);
         },
     );
 }
