@@ -394,6 +394,41 @@ fn a_table_with_entries_that_do_not_fit_is_left_and_the_others_are_not() {
 }
 
 #[test]
+fn what_did_not_fit_in_a_batch_is_not_the_next_program_s_that_is_set_in_it() {
+    in_root_namespace(
+        "what_did_not_fit_in_a_batch_is_not_the_next_program_s_that_is_set_in_it",
+        || {
+            let mut beside = Beside::with("classes.p4", |_| {});
+            let program = beside.switch.program().unwrap();
+            let table = program.table("ExchangeIngress.classes").unwrap();
+            beside.switch.begin_batch();
+            for n in 0..17 {
+                let entry = class(&beside.switch, [0, 0, 0, 0, n + 1, 0], 1, 1);
+                beside.switch.insert_entry(table, entry).unwrap();
+            }
+            // Whoever writes a counter reads it first.
+            beside.switch.collect();
+            let waiting = OffloadStatus::Waiting;
+            assert_eq!(beside.switch.offload_status(), Some(&waiting));
+            beside.set_program("classes.p4");
+            beside.insert(1, "forward", &[2, 9]);
+            beside.switch.end_batch();
+            let forwarding = OffloadStatus::Forwarding(Vec::new());
+            assert_eq!(beside.switch.offload_status(), Some(&forwarding));
+            let mut classified = frame(0, 1);
+            classified[13] = 0xb6;
+            let entry = class(&beside.switch, [0; 6], 1, 1);
+            beside.switch.insert_entry(table, entry).unwrap();
+            beside.drain();
+            beside.send(0, [classified.clone(), frame(1, 3)]);
+            assert_eq!(beside.receive(1, 1), [classified]);
+            assert_eq!(beside.receive(2, 1), [left(1, 3, 9)]);
+            beside.assert_accounted();
+        },
+    );
+}
+
+#[test]
 fn masks_that_come_and_go_are_never_too_many() {
     in_root_namespace("masks_that_come_and_go_are_never_too_many", || {
         let mut beside = Beside::with("classes.p4", |_| {});

@@ -15,7 +15,8 @@
 //!    packet-outs, and whatever the engine sends never pass an offload.
 //! c. *Refuse, or say what it leaves.* [`Offload::load`] gets the program with all that is written for
 //!    it, and either gives what it leaves to the engine, with the reasons, or refuses the program with
-//!    one reason. Refused, it punts all until the next program.
+//!    one reason. Refused, it punts all until the next program. What it has learnt of a program holds until
+//!    [`Offload::forget_program`], however often it is loaded.
 //! d. *Hear every write in order.* [`Offload::changed`] is called after each change, when the state and
 //!    the engine have it; what the call was is not told, only what is to be read again. A refused call
 //!    is not told.
@@ -75,6 +76,9 @@ pub trait Offload: Send {
     /// Why it takes nothing of the program. It is stopped at once, so that what it has forwarded until then is
     /// counted; it punts all, and hears of no change.
     fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, String>;
+
+    /// The program is replaced, whether it is loaded or not: what was learnt of it is over. Most learn nothing.
+    fn forget_program(&mut self) {}
 
     /// A control call has changed something, which packets are to see after [`Offload::commit`].
     fn changed(&mut self, written: &Written<'_>, change: &Change<'_>);

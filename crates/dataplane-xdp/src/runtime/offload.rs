@@ -30,8 +30,6 @@ pub struct KernelOffload {
     loaded: Option<Box<Loaded>>,
     /// Tables of the program with entries that the kernel cannot have.
     left: Left,
-    /// The program that comes next is the one that was there.
-    is_anew: bool,
     /// The programs are to run on when it is stopped.
     leaves: Arc<AtomicBool>,
 }
@@ -54,7 +52,6 @@ impl KernelOffload {
             clock,
             loaded: None,
             left: Left::new(),
-            is_anew: false,
             leaves,
         }
     }
@@ -66,7 +63,6 @@ impl KernelOffload {
             Unsaid::NoRoom(_) => {}
             Unsaid::Failed(reason) => return Unable::Failed(reason),
         }
-        self.is_anew = true;
         Unable::Anew
     }
 
@@ -93,9 +89,6 @@ impl KernelOffload {
 impl Offload for KernelOffload {
     fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, String> {
         self.loaded = None;
-        if !std::mem::take(&mut self.is_anew) {
-            self.left.clear();
-        }
         match self.take(written) {
             Ok(loaded) => {
                 let left = loaded.left();
@@ -114,6 +107,10 @@ impl Offload for KernelOffload {
                 Err(reason)
             }
         }
+    }
+
+    fn forget_program(&mut self) {
+        self.left.clear();
     }
 
     fn changed(&mut self, written: &Written<'_>, change: &Change<'_>) {
@@ -155,10 +152,7 @@ impl Offload for KernelOffload {
                 if self.leaves.load(Ordering::Relaxed) {
                     loaded.leave();
                 }
-                let stopped = loaded.stop((self.clock)(), reason, accounts);
-                // It is not loaded anew then.
-                self.is_anew &= stopped.is_ok();
-                stopped
+                loaded.stop((self.clock)(), reason, accounts)
             }
             None => Ok(()),
         }

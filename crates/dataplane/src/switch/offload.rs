@@ -196,6 +196,7 @@ impl Switch {
     pub(super) fn forget_offload_s_program(&mut self) {
         self.stop_offload(DropReason::PipelineChanged);
         if let Some(attached) = &mut self.offload {
+            attached.offload.forget_program();
             attached.status = OffloadStatus::Waiting;
         }
     }

@@ -142,6 +142,8 @@ pub struct Core {
     pub is_full: bool,
     /// It can no longer be asked.
     pub is_gone: bool,
+    /// Programs that it was told to forget.
+    pub n_forgotten: u64,
     /// Every change that it was told of and every commit, in order.
     pub log: Vec<String>,
     program: Option<(Program, Ids)>,
@@ -176,6 +178,7 @@ impl Double {
             fails: None,
             is_full: false,
             is_gone: false,
+            n_forgotten: 0,
             log: Vec::new(),
             program: None,
             told: view.clone(),
@@ -495,6 +498,10 @@ impl Offload for Double {
             place: "parser".to_owned(),
             reason: "frames shorter than 4 bytes".to_owned(),
         }])
+    }
+
+    fn forget_program(&mut self) {
+        self.core().n_forgotten += 1;
     }
 
     fn changed(&mut self, written: &Written<'_>, change: &Change<'_>) {
