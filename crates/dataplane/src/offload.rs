@@ -107,6 +107,11 @@ pub trait Offload: Send {
     /// Whether no packet of an epoch or an older one is inside, nor one that sees what was before.
     fn is_drained(&self, epoch: u64) -> bool;
 
+    /// What has happened since it was last asked; none is all.
+    fn poll_notice(&mut self) -> Option<OffloadNotice> {
+        None
+    }
+
     /// Punts all from now on. Packets inside leave, or are dropped for this reason.
     ///
     /// # Errors
@@ -141,6 +146,29 @@ pub enum OffloadStatus {
     Refused(String),
     /// It could not go on, for this reason.
     Failed(String),
+}
+
+/// What an operator may want to know of an offload that goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OffloadNotice {
+    /// A table had no room for what was written beside what packets might still see, so the program was loaded anew.
+    LoadedAnew {
+        /// Which table, in the program's words.
+        table: String,
+        /// Its entries.
+        n_entries: usize,
+        /// Entries that it has room for, those included that packets may still see.
+        n_entries_max: usize,
+        /// From when it had no room until the program forwarded again.
+        taken_ns: Nanos,
+    },
+    /// It does without something that saves time.
+    DoesWithout {
+        /// What that is.
+        what: String,
+        /// Why it cannot have it.
+        reason: String,
+    },
 }
 
 /// What is written for a program: the state, and what the traffic manager makes copies by.

@@ -1,12 +1,12 @@
 //! What the writer's thread is told, and what it says.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, PoisonError};
 
-use dataplane::Replica;
+use dataplane::{OffloadNotice, Replica};
 
 use super::table::TableOp;
 use crate::image::EncodedKey;
@@ -104,6 +104,7 @@ pub(crate) struct Progress {
     /// So many commits are seen by all packets.
     pub(crate) n_seen: AtomicU64,
     failure: Mutex<Option<Failure>>,
+    notices: Mutex<VecDeque<OffloadNotice>>,
 }
 
 impl Progress {
@@ -116,6 +117,19 @@ impl Progress {
     pub(crate) fn fail(&self, failure: Failure) {
         let mut place = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         *place = Some(failure);
+    }
+
+    /// What has happened, while it goes on.
+    pub(crate) fn poll_notice(&self) -> Option<OffloadNotice> {
+        let notices = self.notices.lock();
+        let mut notices = notices.unwrap_or_else(PoisonError::into_inner);
+        notices.pop_front()
+    }
+
+    pub(crate) fn notice(&self, notice: OffloadNotice) {
+        let notices = self.notices.lock();
+        let mut notices = notices.unwrap_or_else(PoisonError::into_inner);
+        notices.push_back(notice);
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use dataplane::Replica;
+use dataplane::{OffloadNotice, Replica};
 
 use super::grace::{Graces, Moment};
 use super::groups::FanOuts;
@@ -72,6 +72,10 @@ pub(crate) struct Writer {
     last_commit: Instant,
     /// Groups have changed since spares were made last.
     is_stock_due: bool,
+    /// Spares could not be made once, which was said.
+    is_without_spares: bool,
+    /// What is to be said next.
+    notice: Option<OffloadNotice>,
 }
 
 impl Writer {
@@ -98,6 +102,8 @@ impl Writer {
             freed,
             last_commit: Instant::now(),
             is_stock_due: false,
+            is_without_spares: false,
+            notice: None,
         }
     }
 
@@ -236,13 +242,34 @@ impl Writer {
         if let Some((moment, _)) = self.graves.others.back() {
             self.graces.ask(*moment);
         }
-        if let Some((_, fan_outs)) = &mut self.groups
-            && is_quiet
-            && self.is_stock_due
-        {
-            self.is_stock_due = !fan_outs.stock(&self.maps, &self.graces)?;
-        }
+        self.stock(is_quiet);
         Ok(())
+    }
+
+    /// Makes spares of groups if it is time for it. Without them changes of groups take longer; the next one has them
+    /// tried again.
+    fn stock(&mut self, is_quiet: bool) {
+        let Some((_, fan_outs)) = &mut self.groups else {
+            return;
+        };
+        let mut error = fan_outs.take_refused();
+        if is_quiet && self.is_stock_due {
+            match fan_outs.stock(&self.maps, &self.graces) {
+                Ok(is_done) => self.is_stock_due = !is_done,
+                Err(refused) => {
+                    self.is_stock_due = false;
+                    error = Some(refused);
+                }
+            }
+        }
+        if let Some(error) = error
+            && !std::mem::replace(&mut self.is_without_spares, true)
+        {
+            self.notice = Some(OffloadNotice::DoesWithout {
+                what: "spare maps for groups that change".to_owned(),
+                reason: error.to_string(),
+            });
+        }
     }
 
     fn take_out(&mut self) -> io::Result<()> {
@@ -340,6 +367,9 @@ impl Writer {
         let is_past = |(moment, _): &mut (Moment, u64)| graces.is_past(*moment);
         while let Some((_, n_commits)) = self.shown.pop_front_if(is_past) {
             progress.n_seen.store(n_commits, Ordering::Release);
+        }
+        if let Some(notice) = self.notice.take() {
+            progress.notice(notice);
         }
         while let Some((_, epoch)) = self.drains.pop_front_if(is_past) {
             progress.drained.store(epoch + 1, Ordering::Release);

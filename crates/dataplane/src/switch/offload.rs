@@ -2,7 +2,7 @@
 //! what it must keep to.
 
 use crate::{
-    DropReason, Offload, OffloadStatus,
+    DropReason, Offload, OffloadNotice, OffloadStatus,
     engine::Change,
     offload::{Accounts, Unable, Written},
     switch::Switch,
@@ -135,6 +135,11 @@ impl Switch {
     /// How the offload stands; none where there is none.
     pub fn offload_status(&self) -> Option<&OffloadStatus> {
         self.offload.as_ref().map(|attached| &attached.status)
+    }
+
+    /// What the offload has to tell beside how it stands; none is all.
+    pub fn poll_offload_notice(&mut self) -> Option<OffloadNotice> {
+        self.offload.as_mut()?.offload.poll_notice()
     }
 
     /// Takes what the offload has counted into the switch's accounts. To be called by whoever is going
