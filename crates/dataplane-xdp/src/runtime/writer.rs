@@ -1,8 +1,8 @@
 //! The thread that writes what control calls have changed into the kernel's maps.
 //!
 //! It has a thread of its own since it may have to wait: what packets may still see is not written over before a grace
-//! period. Commits are carried out in their order, those that wait as one. What packets no longer see is taken out
-//! meanwhile ([`Writer::tidy`]).
+//! period. Commits are carried out in their order, those that wait as one; those that come while it waits are shown
+//! with them. What packets no longer see is taken out meanwhile ([`Writer::tidy`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -16,7 +16,7 @@ use dataplane::{OffloadNotice, Replica};
 use super::grace::{Graces, Moment};
 use super::groups::FanOuts;
 use super::maps::Maps;
-use super::messages::{Failure, Freed, Message, Op, Progress, TableRef, gather};
+use super::messages::{Failure, Freed, Message, Op, Progress, TableRef, Waiting};
 use super::table::{Table, TableOp};
 use crate::image::{EncodedKey, TableLayout};
 
@@ -321,35 +321,70 @@ impl Writer {
     }
 
     fn serve(&mut self, messages: &Receiver<Message>, progress: &Progress) -> Result<(), Failure> {
-        let mut next = None;
+        let mut waiting = Waiting::default();
         while !self.graces.is_stopped() {
             self.graces.check()?;
-            let message = match next.take() {
-                Some(message) => Ok(message),
-                None => self.wait(messages),
-            };
-            match message {
-                Ok(Message::Commit(ops)) => {
-                    let gathered = gather(ops, messages);
-                    next = gathered.next;
-                    self.commit(&gathered.ops)?;
-                    self.n_commits += gathered.n_commits;
-                    let now = self.graces.now();
-                    self.graces.ask(now);
-                    self.shown.push_back((now, self.n_commits));
-                }
-                Ok(Message::Drain(epoch)) => {
-                    let now = self.graces.now();
-                    self.graces.ask(now);
-                    self.drains.push_back((now, epoch));
-                }
-                Ok(Message::Hurry) => self.graves.is_hurried = true,
-                Ok(Message::Look) | Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            if !self.receive(messages, &mut waiting) {
+                return Ok(());
             }
-            self.tidy()?;
+            self.tell(progress);
+            while !waiting.is_empty() && self.graces.is_past(waiting.free_from) {
+                let now = waiting.take();
+                self.show(now)?;
+                self.tidy()?;
+                waiting.refill(|ops| self.free_from(ops));
+            }
+            // What waits would wait for keys, too, that are taken out now.
+            match waiting.is_empty() {
+                true => self.tidy()?,
+                false => self.free()?,
+            }
+            self.graces.ask(waiting.free_from);
             self.tell(progress);
         }
+        Ok(())
+    }
+
+    /// Waits for a message, and takes what else has come; false where nobody writes any more.
+    fn receive(&mut self, messages: &Receiver<Message>, waiting: &mut Waiting) -> bool {
+        let mut message = self.wait(messages);
+        loop {
+            match message {
+                Ok(Message::Hurry) => self.graves.is_hurried = true,
+                Ok(message) => waiting.push(message, |ops| self.free_from(ops)),
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+            match messages.try_recv() {
+                Ok(next) => message = Ok(next),
+                Err(_) => return true,
+            }
+        }
+    }
+
+    /// When nothing of a commit has to wait any more, as far as that is known before.
+    fn free_from(&self, ops: &[Op]) -> Moment {
+        let of_one = |op: &Op| match op {
+            Op::Table(at, op) => self.tables.get(at).map(|table| table.free_from(op)),
+            Op::Group { body, .. } => {
+                let groups = self.tables.get(&TableRef::Groups);
+                groups.map(|table| table.body_from(*body))
+            }
+        };
+        ops.iter().filter_map(of_one).max().unwrap_or_default()
+    }
+
+    /// Shows commits as one, and begins the drains that wait for them.
+    fn show(&mut self, waiting: Waiting) -> Result<(), Failure> {
+        if waiting.n_commits > 0 {
+            self.commit(&waiting.ops)?;
+            self.n_commits += waiting.n_commits;
+            self.shown.push_back((self.graces.now(), self.n_commits));
+        }
+        let now = self.graces.now();
+        self.graces.ask(now);
+        let drains = waiting.drains.into_iter();
+        self.drains.extend(drains.map(|epoch| (now, epoch)));
         Ok(())
     }
 

@@ -155,6 +155,79 @@ fn a_change_of_a_group_is_seen_within_20_ms() {
     });
 }
 
+/// Changes one entry about a thousand times a second.
+struct Busy {
+    next: Instant,
+    n: u16,
+}
+
+impl Busy {
+    fn go_on(&mut self, beside: &mut Beside) {
+        if self.next <= Instant::now() {
+            self.next += Duration::from_millis(1);
+            self.n = self.n.wrapping_add(1);
+            beside.modify(2, "forward", &[2, self.n]);
+        }
+        thread::sleep(Duration::from_micros(100));
+    }
+
+    fn rest(&mut self, beside: &mut Beside, duration: Duration) {
+        let until = Instant::now() + duration;
+        while Instant::now() < until {
+            self.go_on(beside);
+        }
+    }
+}
+
+#[test]
+fn a_change_of_a_group_is_seen_soon_while_an_entry_changes_all_the_time() {
+    in_root_namespace(
+        "a_change_of_a_group_is_seen_soon_while_an_entry_changes_all_the_time",
+        || {
+            let mut beside = Beside::new();
+            beside.group(5, &[(1, 0)], true);
+            beside.insert(1, "flood", &[5]);
+            beside.insert(2, "forward", &[2, 0]);
+            beside.drain();
+            let next = Instant::now();
+            let mut busy = Busy { next, n: 0 };
+            let (mut drained, mut seen) = (Vec::new(), Vec::new());
+            for n in 1..=40_u16 {
+                busy.rest(&mut beside, Duration::from_millis(53));
+                // As `reprise viewer add` does.
+                let start = Instant::now();
+                let token = beside.switch.begin_drain();
+                while !beside.switch.is_drained(token) {
+                    busy.go_on(&mut beside);
+                    assert!(start.elapsed() < PATIENCE);
+                }
+                drained.push(start.elapsed());
+                busy.rest(&mut beside, Duration::from_millis(1));
+                beside.insert(100 + n as u8, "forward", &[2, n]);
+                busy.rest(&mut beside, Duration::from_millis(1));
+                let replicas: Vec<_> = (0..=n).map(|it| (1, it)).collect();
+                beside.group(5, &replicas, false);
+                loop {
+                    beside.send(0, [frame(1, 1)]);
+                    busy.go_on(&mut beside);
+                    let copies = std::iter::from_fn(|| beside.receive_now(1)).count();
+                    assert!(start.elapsed() < PATIENCE);
+                    if copies > usize::from(n) {
+                        break;
+                    }
+                }
+                seen.push(start.elapsed());
+            }
+            for (what, taken) in [("drained", &mut drained), ("the first copy", &mut seen)] {
+                taken.sort();
+                let [p50, p99] = [taken.len() / 2, taken.len() - 1].map(|it| taken[it]);
+                println!("from the call to {what}: median {p50:?}, longest {p99:?}");
+            }
+            beside.assert_forwards();
+        },
+    );
+}
+
 #[test]
 fn versions_of_a_group_of_several_ports_take_each_other_s_places() {
     in_root_namespace(
