@@ -15,19 +15,24 @@ mod groups;
 #[path = "../../packet-io/tests/namespace/mod.rs"]
 mod namespace;
 
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beside::{Beside, ethtool, frame, left, packets};
+use beside::{Beside, N_PORTS, ethtool, frame, left, packets};
+use bpf::{AttachMode, Instruction, Link, Program, ProgramConfig, ProgramKind};
+use dataplane::trace::{TraceEvent, TraceSink};
 use dataplane::{
     ActionCall, DropReason, MatchField, OffloadNotice, OffloadStatus, PortId, Switch, TableEntry,
 };
 use dataplane_xdp::runtime::KernelPort;
 use frames::{PATIENCE, send};
-use namespace::{in_root_namespace, ip, veth_pair};
-use packet_io::{AfXdpConfig, AfXdpPort, Port};
+use namespace::{in_root_mount_namespace, in_root_namespace, ip, veth_pair};
+use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, LinkEvent, Port, links};
 
 /// Entries of the table `addresses`.
 const N_ENTRIES: u8 = 64;
@@ -280,6 +285,96 @@ fn what_was_forwarded_until_a_port_refused_the_program_is_counted() {
             }
             assert_eq!(seen(&mut beside), n_sent);
             beside.assert_accounted();
+        },
+    );
+}
+
+/// Runs on an interface before its port is opened, and is kept in a folder: `XDP_PASS`, also for frames in several
+/// pieces, so that the other end may have frames that the port's own program does not take.
+fn run_earlier(interface: &str, folder: &Path) {
+    let instruction = |code, immediate| Instruction {
+        code,
+        registers: 0,
+        offset: 0,
+        immediate,
+    };
+    let program = Program::load(&ProgramConfig {
+        name: "earlier",
+        kind: ProgramKind::Xdp,
+        has_fragments: true,
+        instructions: &[instruction(0xb7, 2), instruction(0x95, 0)],
+    });
+    let index = |event| match event {
+        LinkEvent::Present(link) if link.name == interface => Some(link.index.cast_unsigned()),
+        _ => None,
+    };
+    let index = links().unwrap().into_iter().find_map(index).unwrap();
+    let link = Link::attach_xdp(&program.unwrap(), index, AttachMode::Native).unwrap();
+    link.pin(&folder.join(interface)).unwrap();
+}
+
+struct Silent;
+
+impl TraceSink for Silent {
+    fn event(&mut self, _: &TraceEvent) {}
+}
+
+#[test]
+fn a_port_whose_own_program_the_driver_refuses_is_the_host_s_until_the_next_program() {
+    in_root_mount_namespace(
+        "a_port_whose_own_program_the_driver_refuses_is_the_host_s_until_the_next_program",
+        || {
+            let folder = PathBuf::from(format!("/tmp/reprise-refused-{}", std::process::id()));
+            fs::create_dir(&folder).unwrap();
+            let mut mount = Command::new("mount");
+            mount.args(["-t", "bpf", "bpf"]).arg(&folder);
+            assert!(mount.status().unwrap().success());
+            let mut beside = Beside::new();
+            veth_pair("last", "other");
+            ethtool("-K other gro on");
+            run_earlier("last", &folder);
+            let config = AfXdpConfig {
+                kept: Some(folder.clone()),
+                ..AfXdpConfig::default()
+            };
+            let last = AfXdpPort::open("last", &config).unwrap();
+            let mut outside = AfPacketPort::open("other", AfPacketConfig::default()).unwrap();
+            let id = PortId(N_PORTS);
+            beside.switch.add_port(id);
+            beside.insert(1, "forward", &[1, 7]);
+            let mut served = beside.served();
+            let interface = last.interface();
+            served.push(KernelPort { id, interface });
+            beside.set_offload_on(served);
+            beside.assert_forwards();
+            send(&mut outside, [frame(1, 1)]);
+            assert_eq!(beside.receive(1, 1), [left(1, 1, 7)]);
+            ip("link set other mtu 9000");
+            // It is stopped for a trace.
+            beside.switch.set_trace(Some(Box::new(Silent)));
+            let Some(OffloadStatus::Failed(reason)) = beside.switch.offload_status() else {
+                panic!("{:?}", beside.switch.offload_status());
+            };
+            let expected = "port 3: interface \"last\" is the host's now";
+            assert!(reason.starts_with(expected), "{reason}");
+            send(&mut outside, [frame(1, 2)]);
+            beside.send(0, [frame(1, 3)]);
+            beside.forward_punted(1);
+            assert_eq!(beside.receive(1, 1), [left(1, 3, 7)]);
+            beside.assert_accounted();
+            assert_eq!(beside.counters().received, 2, "none of port 3");
+            ip("link set other mtu 1500");
+            beside.switch.set_trace(None);
+            beside.set_program("exchange.p4");
+            beside.insert(1, "forward", &[2, 8]);
+            beside.drain();
+            send(&mut outside, [frame(1, 4)]);
+            assert_eq!(beside.receive(2, 1), [left(1, 4, 8)]);
+            beside.assert_accounted();
+            beside.switch.set_offload(None);
+            let umount = Command::new("umount").arg(&folder).status();
+            assert!(umount.unwrap().success());
+            fs::remove_dir(&folder).unwrap();
         },
     );
 }
