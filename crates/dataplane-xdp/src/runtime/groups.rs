@@ -348,47 +348,16 @@ fn place_key(number: u32, port: PortId) -> [u8; 8] {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use bpf::{Instruction, ProgramConfig, ProgramKind};
-
     use super::*;
-    use crate::compile::compile;
-    use crate::image::{Image, Room};
-
-    /// An image with groups.
-    fn image() -> Image {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/exchange.p4");
-        let program = stf::load(&path, &p4_compiler::Options::default()).expect("a sound program");
-        compile(&program, &Room::default()).expect("it fits")
-    }
-
-    /// A program over copies that does nothing.
-    fn passing() -> io::Result<Program> {
-        let instruction = |code, immediate| Instruction {
-            code,
-            registers: 0,
-            offset: 0,
-            immediate,
-        };
-        Program::load(&ProgramConfig {
-            name: "passing",
-            kind: ProgramKind::XdpDeviceMap,
-            has_fragments: false,
-            instructions: &[instruction(0xb7, 2), instruction(0x95, 0)],
-        })
-    }
+    use crate::runtime::testing;
 
     #[test]
     fn spares_that_the_outer_map_refuses_hold_nothing_up_and_leave_their_numbers() {
-        let egress = passing();
-        let error = egress.as_ref().err().map(io::Error::kind);
-        if error == Some(io::ErrorKind::PermissionDenied) {
-            eprintln!("NOT TESTED: bpf(2) needs root outside any user namespace");
+        if !testing::may_use_bpf() {
             return;
         }
-        let egress = Arc::new(egress.expect("a program that does nothing"));
-        let image = image();
+        let egress = Arc::new(testing::passing().expect("a program that does nothing"));
+        let image = testing::image();
         let maps = Arc::new(Maps::create(&image, 1).expect("maps"));
         let layout = image.fan_out.clone().expect("groups");
         let n_there = image.maps[layout.devices.index()].n_entries_max;

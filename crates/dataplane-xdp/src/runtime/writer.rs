@@ -24,6 +24,10 @@ use crate::image::{EncodedKey, TableLayout};
 /// key can be put in, which a commit that comes then waits for.
 const QUIET: Duration = Duration::from_millis(20);
 
+/// How long what has waited for a grace period waits on for whoever has drained: he writes next, and would wait for
+/// another period. Some calls take as long.
+const HELD_BACK: Duration = Duration::from_millis(4);
+
 /// Keys of removed entries that are not waited with.
 const KEYS_MAX: usize = 64;
 
@@ -70,6 +74,8 @@ pub(crate) struct Writer {
     shown: VecDeque<(Moment, u64)>,
     freed: Sender<Freed>,
     last_commit: Instant,
+    /// What waits is not shown before.
+    held_until: Option<Instant>,
     /// Groups have changed since spares were made last.
     is_stock_due: bool,
     /// Spares could not be made once, which was said.
@@ -101,6 +107,7 @@ impl Writer {
             shown: VecDeque::new(),
             freed,
             last_commit: Instant::now(),
+            held_until: None,
             is_stock_due: false,
             is_without_spares: false,
             notice: None,
@@ -248,12 +255,12 @@ impl Writer {
 
     /// Makes spares of groups if it is time for it. Without them changes of groups take longer; the next one has them
     /// tried again.
-    fn stock(&mut self, is_quiet: bool) {
+    fn stock(&mut self, is_time: bool) {
         let Some((_, fan_outs)) = &mut self.groups else {
             return;
         };
         let mut error = fan_outs.take_refused();
-        if is_quiet && self.is_stock_due {
+        if is_time && self.is_stock_due {
             match fan_outs.stock(&self.maps, &self.graces) {
                 Ok(is_done) => self.is_stock_due = !is_done,
                 Err(refused) => {
@@ -327,27 +334,45 @@ impl Writer {
             if !self.receive(messages, &mut waiting) {
                 return Ok(());
             }
-            self.tell(progress);
-            while !waiting.is_empty() && self.graces.is_past(waiting.free_from) {
-                let now = waiting.take();
-                self.show(now)?;
-                self.tidy()?;
-                waiting.refill(|ops| self.free_from(ops));
-            }
-            // What waits would wait for keys, too, that are taken out now.
-            match waiting.is_empty() {
-                true => self.tidy()?,
-                false => self.free()?,
-            }
-            self.graces.ask(waiting.free_from);
-            self.tell(progress);
+            self.go_on(&mut waiting, progress)?;
         }
         Ok(())
     }
 
+    /// Does what need not wait any more.
+    fn go_on(&mut self, waiting: &mut Waiting, progress: &Progress) -> Result<(), Failure> {
+        self.tell(waiting, progress);
+        while self.is_ready(waiting) && self.held_for().is_zero() {
+            let now = waiting.take();
+            self.show(now)?;
+            self.tidy()?;
+            waiting.refill(|ops| self.free_from(ops));
+        }
+        // What waits would wait for keys, too, that are taken out now.
+        match waiting.is_empty() {
+            true => self.tidy()?,
+            false => self.free()?,
+        }
+        self.graces.ask(waiting.free_from);
+        self.tell(waiting, progress);
+        Ok(())
+    }
+
+    /// There is something to be shown, and it waits for no grace period.
+    fn is_ready(&self, waiting: &Waiting) -> bool {
+        !waiting.is_empty() && self.graces.is_past(waiting.free_from)
+    }
+
+    fn held_for(&self) -> Duration {
+        let until = self
+            .held_until
+            .map(|it| it.saturating_duration_since(Instant::now()));
+        until.unwrap_or_default()
+    }
+
     /// Waits for a message, and takes what else has come; false where nobody writes any more.
     fn receive(&mut self, messages: &Receiver<Message>, waiting: &mut Waiting) -> bool {
-        let mut message = self.wait(messages);
+        let mut message = self.wait(messages, waiting);
         loop {
             match message {
                 Ok(Message::Hurry) => self.graves.is_hurried = true,
@@ -380,6 +405,8 @@ impl Writer {
             self.commit(&waiting.ops)?;
             self.n_commits += waiting.n_commits;
             self.shown.push_back((self.graces.now(), self.n_commits));
+            // They come within the grace period that is asked for now.
+            self.stock(true);
         }
         let now = self.graces.now();
         self.graces.ask(now);
@@ -388,8 +415,16 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits for a message, or until it is quiet where something waits for that.
-    fn wait(&self, messages: &Receiver<Message>) -> Result<Message, RecvTimeoutError> {
+    /// Waits for a message, or until something that waits is held back no longer, or it is quiet where something waits
+    /// for that.
+    fn wait(
+        &self,
+        messages: &Receiver<Message>,
+        waiting: &Waiting,
+    ) -> Result<Message, RecvTimeoutError> {
+        if self.is_ready(waiting) {
+            return messages.recv_timeout(self.held_for());
+        }
         let waits = !self.is_quiet() && (self.is_stock_due || !self.graves.keys.is_empty());
         match waits {
             true => messages.recv_timeout(QUIET.saturating_sub(self.last_commit.elapsed())),
@@ -397,7 +432,8 @@ impl Writer {
         }
     }
 
-    fn tell(&mut self, progress: &Progress) {
+    /// Tells what has come to its end.
+    fn tell(&mut self, waiting: &Waiting, progress: &Progress) {
         let graces = &self.graces;
         let is_past = |(moment, _): &mut (Moment, u64)| graces.is_past(*moment);
         while let Some((_, n_commits)) = self.shown.pop_front_if(is_past) {
@@ -408,6 +444,122 @@ impl Writer {
         }
         while let Some((_, epoch)) = self.drains.pop_front_if(is_past) {
             progress.drained.store(epoch + 1, Ordering::Release);
+            if waiting.n_commits > 0 {
+                self.held_until = Some(Instant::now() + HELD_BACK);
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::image::ACTION_NONE;
+    use crate::runtime::testing;
+
+    const TABLE: TableRef = TableRef::Program(0);
+
+    /// A writer, and what it is told and tells. Grace periods are the test's.
+    struct Turns {
+        writer: Writer,
+        layout: TableLayout,
+        waiting: Waiting,
+        progress: Progress,
+        to: Sender<Message>,
+        messages: Receiver<Message>,
+    }
+
+    impl Turns {
+        fn new() -> Turns {
+            let image = testing::image();
+            let maps = Arc::new(Maps::create(&image, 1).expect("maps"));
+            let layout = image.tables[0].clone();
+            let tables = HashMap::from([(TABLE, Table::new(layout.clone(), &maps))]);
+            let graces = Arc::new(Graces::new());
+            let (freed, _) = mpsc::channel();
+            let version_at = image.heap.version;
+            let writer = Writer::new(maps, version_at, tables, None, graces, freed);
+            let (to, messages) = mpsc::channel();
+            Turns {
+                writer,
+                layout,
+                waiting: Waiting::default(),
+                progress: Progress::default(),
+                to,
+                messages,
+            }
+        }
+
+        /// What the writer does when this has come; which version is shown then.
+        fn take(&mut self, message: Message) -> u64 {
+            self.to.send(message).expect("it listens");
+            assert!(self.writer.receive(&self.messages, &mut self.waiting));
+            let done = self.writer.go_on(&mut self.waiting, &self.progress);
+            done.expect("the kernel takes it");
+            self.writer.version
+        }
+
+        /// A grace period ends.
+        fn period(&mut self) -> u64 {
+            let ended = self.writer.graces.during(|| Ok(()));
+            ended.expect("a period");
+            self.take(Message::Look)
+        }
+
+        fn changes(&self, body: u32) -> Message {
+            let slot = self.layout.encode_slot(ACTION_NONE, &[]);
+            Message::Commit(vec![Op::Table(TABLE, TableOp::Show { body, slot })])
+        }
+
+        fn drained(&self) -> u64 {
+            self.progress.drained.load(Ordering::Acquire)
+        }
+    }
+
+    #[test]
+    fn what_comes_while_a_change_waits_for_a_grace_period_is_shown_with_it() {
+        if !testing::may_use_bpf() {
+            return;
+        }
+        let mut turns = Turns::new();
+        assert_eq!(turns.take(turns.changes(1)), 1);
+        assert_eq!(turns.take(turns.changes(1)), 1, "packets may see its slot");
+        assert_eq!(turns.take(turns.changes(2)), 1, "in the order of commits");
+        turns.take(Message::Drain(7));
+        assert_eq!(turns.take(turns.changes(1)), 1);
+        assert_eq!(turns.period(), 2);
+        assert!(turns.waiting.is_empty(), "all of them");
+        assert_eq!(turns.drained(), 0);
+        turns.period();
+        assert_eq!(turns.drained(), 8);
+        assert_eq!(turns.progress.n_seen.load(Ordering::Acquire), 4);
+    }
+
+    #[test]
+    fn what_waits_is_held_back_for_whoever_has_drained() {
+        if !testing::may_use_bpf() {
+            return;
+        }
+        let mut turns = Turns::new();
+        turns.take(turns.changes(1));
+        turns.take(Message::Drain(7));
+        turns.take(turns.changes(1));
+        // Until the test says so.
+        let held_until = Some(Instant::now() + Duration::from_secs(3600));
+        turns.writer.held_until = held_until;
+        assert_eq!(turns.period(), 1);
+        assert_eq!(turns.drained(), 8);
+        assert_ne!(turns.writer.held_until, held_until, "for a short time");
+        turns.writer.held_until = held_until;
+        assert_eq!(turns.take(turns.changes(2)), 1);
+        turns.writer.held_until = None;
+        assert_eq!(turns.take(Message::Look), 2);
+        assert!(turns.waiting.is_empty(), "both of them");
+        // Who drains where nothing waits holds nothing up.
+        turns.take(Message::Drain(8));
+        turns.period();
+        assert_eq!((turns.drained(), turns.writer.held_until), (9, None));
     }
 }

@@ -220,8 +220,10 @@ fn a_change_of_a_group_is_seen_soon_while_an_entry_changes_all_the_time() {
             }
             for (what, taken) in [("drained", &mut drained), ("the first copy", &mut seen)] {
                 taken.sort();
-                let [p50, p99] = [taken.len() / 2, taken.len() - 1].map(|it| taken[it]);
-                println!("from the call to {what}: median {p50:?}, longest {p99:?}");
+                let [median, longest] = [taken.len() / 2, taken.len() - 1].map(|it| taken[it]);
+                println!("from the call to {what}: median {median:?}, longest {longest:?}");
+                // Grace periods of a busy machine, of which there are two.
+                assert!(median < Duration::from_millis(100), "{taken:?}");
             }
             beside.assert_forwards();
         },
