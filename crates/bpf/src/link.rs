@@ -9,12 +9,29 @@ use std::path::Path;
 
 use crate::Program;
 use crate::pin;
-use crate::sys::{LinkCreate, LinkUpdate, RawTracepointOpen, call, call_for_descriptor, number};
+use crate::sys::{
+    LinkCreate, LinkUpdate, ObjectInfo, RawTracepointOpen, call, call_for_descriptor, number,
+};
 
 // `enum bpf_attach_type` of `linux/bpf.h`; flags of `linux/if_link.h`.
 const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+
+/// Of `enum bpf_link_type`.
+const BPF_LINK_TYPE_XDP: u32 = 6;
+
+/// `struct bpf_link_info` as far as it is read.
+#[repr(C)]
+#[derive(Default)]
+struct LinkInfo {
+    link_type: u32,
+    id: u32,
+    program_id: u32,
+    padding: u32,
+    interface_index: u32,
+    padding_behind: u32,
+}
 
 /// Where in the kernel an XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +102,23 @@ impl Link {
         };
         // SAFETY: the attributes hold no addresses.
         unsafe { call(&mut attributes) }.map(drop)
+    }
+
+    /// The interface whose XDP program runs by it; none where the interface is gone, or it is no interface's.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn interface_index(&self) -> io::Result<Option<u32>> {
+        let mut info = LinkInfo::default();
+        let mut attributes = ObjectInfo {
+            fd: number(self.fd.as_fd()),
+            info_bytes: size_of::<LinkInfo>() as u32,
+            info: &raw mut info as u64,
+        };
+        // SAFETY: the kernel writes no more than so many bytes, all of which are numbers.
+        unsafe { call(&mut attributes) }?;
+        let is_alive = info.link_type == BPF_LINK_TYPE_XDP && info.interface_index != 0;
+        Ok(is_alive.then_some(info.interface_index))
     }
 
     /// Keeps it in the BPF file system, beyond the process.

@@ -9,16 +9,20 @@
 
 mod support;
 
-use std::{ops::Range, path::PathBuf};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 use conformance::fuzz::{self, Corpus};
 use dataplane::{PortId, Program, SwitchConfig, engine::ir::Primitive};
+use dataplane_xdp::image::Room;
 use fastrand::Rng;
 use lockstep::{PORTS, Write, Writer, random_frame};
 
 use support::{
-    checked::{Report, checked_switch},
-    kernel::Kernel,
+    checked::{Report, checked_switch_with},
+    kernel::{Kernel, little_room},
 };
 
 /// The shortest frame that `BPF_PROG_TEST_RUN` takes: an Ethernet header.
@@ -38,13 +42,17 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 /// Frames of one seed through a switch of its own.
 fn run(program: &Program, seed: u64, n_frames: u64) -> Report {
+    run_with(program, seed, n_frames, little_room())
+}
+
+fn run_with(program: &Program, seed: u64, n_frames: u64, room: Room) -> Report {
     let mut rng = Rng::with_seed(seed);
     let config = SwitchConfig {
         random_seed: seed,
         recirculation_rate_pps: Some(100_000),
         ..SwitchConfig::default()
     };
-    let (mut switch, report) = checked_switch(config);
+    let (mut switch, report) = checked_switch_with(config, room);
     (0..PORTS).for_each(|port| switch.add_port(PortId(port)));
     switch.set_program(program.clone());
     let mut writer = Writer::new(program, &mut rng);
@@ -167,6 +175,51 @@ fn the_kernel_agrees_on_random_frames() {
         }
     }
     sum.check();
+}
+
+/// Whether some of the parser is left, since it has too many ways.
+fn is_cut(report: &Report) -> bool {
+    let mut left = report.left.iter();
+    left.any(|it| it.place == "parser" && it.reason.contains("too many ways"))
+}
+
+#[test]
+fn frames_that_go_where_ways_through_the_parser_are_cut_are_punted_and_the_others_agree() {
+    let n_frames = number("FRAMES", 60);
+    let (mut n_cut, mut n_kernel, mut n_kernel_of_whole) = (0, 0, 0);
+    for path in programs().iter().filter(|path| is_of_use(path)) {
+        let Ok(program) = support::program_at(path) else {
+            continue;
+        };
+        let whole = run(&program, 1, n_frames);
+        for parser_visits in [2, 5] {
+            let room = Room {
+                parser_visits,
+                ..little_room()
+            };
+            let report = run_with(&program, 1, n_frames, room);
+            let name = format!("{}, {parser_visits} visits", path.display());
+            assert_eq!(report.differences.first(), None, "{name}");
+            assert_eq!(report.refused, whole.refused, "{name}");
+            if !is_cut(&report) {
+                assert_eq!(report.n_kernel, whole.n_kernel, "{name}");
+                continue;
+            }
+            assert!(report.n_kernel <= whole.n_kernel, "{name}");
+            n_cut += 1;
+            n_kernel += report.n_kernel;
+            n_kernel_of_whole += whole.n_kernel;
+        }
+    }
+    println!("{n_cut} cut: {n_kernel} frames in the kernel, {n_kernel_of_whole} without cuts");
+    assert!(n_cut > 0 && n_kernel > 0 && n_kernel < n_kernel_of_whole);
+}
+
+/// Programs like those that are used have parsers of more than a few states.
+fn is_of_use(path: &Path) -> bool {
+    let folders = ["p4", "bench", "realistic", "programs"];
+    let parent = path.parent().and_then(Path::file_name);
+    parent.is_some_and(|parent| folders.iter().any(|it| parent == *it))
 }
 
 /// Whether its cells can be compared packet by packet, and no clones can fill the switch with clones of clones.

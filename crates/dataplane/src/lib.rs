@@ -31,7 +31,7 @@ pub use model::{
     ValueSetId, WeightedCall, limits,
 };
 pub(crate) use model::{Controlled, Frame, bits, color, invalid, missing, refuse, value};
-pub use offload::{Offload, OffloadStatus};
+pub use offload::{Offload, OffloadNotice, OffloadStatus};
 pub use program::{
     ActionInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo, PayloadSignature, Program,
     TableInfo, ir::SourceLine,

@@ -15,7 +15,8 @@
 //!    packet-outs, and whatever the engine sends never pass an offload.
 //! c. *Refuse, or say what it leaves.* [`Offload::load`] gets the program with all that is written for
 //!    it, and either gives what it leaves to the engine, with the reasons, or refuses the program with
-//!    one reason. Refused, it punts all until the next program.
+//!    one reason. Refused, it punts all until the next program. What it has learnt of a program holds until
+//!    [`Offload::forget_program`], however often it is loaded.
 //! d. *Hear every write in order.* [`Offload::changed`] is called after each change, when the state and
 //!    the engine have it; what the call was is not told, only what is to be read again. A refused call
 //!    is not told.
@@ -76,6 +77,9 @@ pub trait Offload: Send {
     /// counted; it punts all, and hears of no change.
     fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, String>;
 
+    /// The program is replaced, whether it is loaded or not: what was learnt of it is over. Most learn nothing.
+    fn forget_program(&mut self) {}
+
     /// A control call has changed something, which packets are to see after [`Offload::commit`].
     fn changed(&mut self, written: &Written<'_>, change: &Change<'_>);
 
@@ -102,6 +106,11 @@ pub trait Offload: Send {
 
     /// Whether no packet of an epoch or an older one is inside, nor one that sees what was before.
     fn is_drained(&self, epoch: u64) -> bool;
+
+    /// What has happened since it was last asked; none is all.
+    fn poll_notice(&mut self) -> Option<OffloadNotice> {
+        None
+    }
 
     /// Punts all from now on. Packets inside leave, or are dropped for this reason.
     ///
@@ -137,6 +146,29 @@ pub enum OffloadStatus {
     Refused(String),
     /// It could not go on, for this reason.
     Failed(String),
+}
+
+/// What an operator may want to know of an offload that goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OffloadNotice {
+    /// A table had no room for what was written beside what packets might still see, so the program was loaded anew.
+    LoadedAnew {
+        /// Which table, in the program's words.
+        table: String,
+        /// Its entries.
+        n_entries: usize,
+        /// Entries that it has room for, those included that packets may still see.
+        n_entries_max: usize,
+        /// From when it had no room until the program forwarded again.
+        taken_ns: Nanos,
+    },
+    /// It does without something that saves time.
+    DoesWithout {
+        /// What that is.
+        what: String,
+        /// Why it cannot have it.
+        reason: String,
+    },
 }
 
 /// What is written for a program: the state, and what the traffic manager makes copies by.

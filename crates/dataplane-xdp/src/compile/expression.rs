@@ -21,14 +21,6 @@ pub(super) fn low_word(value: &Int, word: u32) -> u64 {
     u64::try_from(&(shifted & Int::from(u64::MAX))).unwrap_or_default()
 }
 
-/// A constant that an instruction takes as its operand.
-pub(super) fn immediate(expr: &Expr) -> Option<i32> {
-    match expr {
-        Expr::Const(value) => i32::try_from(value).ok(),
-        _ => None,
-    }
-}
-
 impl Emit<'_> {
     pub(super) fn bounded(&self, expr: &Expr) -> Native<Range> {
         let range = self.names().range(expr);

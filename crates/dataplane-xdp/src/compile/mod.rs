@@ -46,7 +46,7 @@ use self::{
     memory::Memory,
     needs::Needs,
     note::Note,
-    paths::{Paths, VISITS_MAX},
+    paths::Paths,
 };
 use crate::{
     asm::Code,
@@ -68,8 +68,8 @@ pub fn compile(program: &Program, room: &Room) -> Result<Image, Refused> {
 
 /// Where jumps would be too far, fewer ways through the parser are followed.
 fn image(program: &Program, room: &Room) -> Native<Image> {
-    let all = image_of(program, room, VISITS_MAX);
-    let fewer = [VISITS_MAX / 4, VISITS_MAX / 16].into_iter();
+    let all = image_of(program, room, room.parser_visits);
+    let fewer = [room.parser_visits / 4, room.parser_visits / 16].into_iter();
     fewer.fold(all, |image, n_visits_max| {
         image.or_else(|reason| image_of(program, room, n_visits_max).map_err(|_| reason))
     })

@@ -8,8 +8,6 @@ use dataplane::engine::ir::{
     AnyStack, Expr, ExtractTarget, HeaderId, Ir, ParserOp, Primitive, State, StateId,
 };
 
-/// States at positions at most; what comes beyond is punted.
-pub(super) const VISITS_MAX: usize = 1024;
 /// Bytes of headers at most, without what has variable width: what is beyond is punted.
 pub(super) const HEADER_BYTES_MAX: u32 = 1024;
 /// Bytes of variable width in a frame's headers at most: what is beyond is punted.

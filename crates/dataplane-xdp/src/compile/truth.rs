@@ -4,7 +4,7 @@ use dataplane::engine::ir::{BoolExpr, Comparison, Expr, HeaderExpr, HeaderId, Un
 
 use super::{
     emit::{Emit, Native, next},
-    expression::{WORDS_MAX, immediate, low_word},
+    expression::{WORDS_MAX, low_word},
     found::Found,
 };
 use crate::asm::{Jump, Label, Reg, reg::*};
@@ -171,7 +171,7 @@ impl Emit<'_> {
     ) -> Native<()> {
         let constant = match right {
             Expr::Const(value) => i32::try_from(low_word(value, word).cast_signed()).ok(),
-            _ => immediate(right).filter(|_| word == 0),
+            _ => None,
         };
         if let Some(constant) = constant {
             self.word(left, word, free)?;

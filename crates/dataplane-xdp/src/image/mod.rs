@@ -118,6 +118,8 @@ pub struct Room {
     pub replicas: u32,
     /// Bits of mask and value at which ternary entries of one table may differ: masks at most.
     pub masks: u32,
+    /// States of the parser at positions in the frame at most; what comes beyond is punted.
+    pub parser_visits: usize,
     /// Tables that are left to the engine, by position, and why: they have entries that do not fit.
     pub left: BTreeMap<usize, String>,
 }
@@ -129,6 +131,7 @@ impl Default for Room {
             groups: 4096,
             replicas: 1 << 17,
             masks: 16,
+            parser_visits: 1024,
             left: BTreeMap::new(),
         }
     }

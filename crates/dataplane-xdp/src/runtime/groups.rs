@@ -9,8 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bpf::{Batch, Map, Program, Write};
 use dataplane::{PortId, Replica};
@@ -73,6 +72,13 @@ struct Target {
     interfaces: HashMap<PortId, u32>,
 }
 
+/// Maps on their way into the outer map, and what became of them once that is over.
+#[derive(Debug)]
+struct Coming {
+    result: Arc<OnceLock<io::Result<()>>>,
+    made: Vec<Devices>,
+}
+
 /// One version of a group.
 #[derive(Debug)]
 struct Made {
@@ -91,8 +97,9 @@ pub(crate) struct FanOuts {
     made: HashMap<u32, Made>,
     /// By places of their maps: what no packet sees.
     spares: BTreeMap<u32, Vec<Devices>>,
-    /// Those that are on their way into the outer map.
-    coming: Option<(Arc<AtomicBool>, Vec<Devices>)>,
+    coming: Option<Coming>,
+    /// Why the last spares did not come.
+    refused: Option<io::Error>,
     /// By places of their maps: how many were made and not taken away.
     n_in_use: BTreeMap<u32, usize>,
     numbers: Ranges,
@@ -116,6 +123,7 @@ impl FanOuts {
             made: HashMap::new(),
             spares: BTreeMap::new(),
             coming: None,
+            refused: None,
             n_in_use: BTreeMap::new(),
             new: Batch::default(),
             target: Target { egress, interfaces },
@@ -182,7 +190,13 @@ impl FanOuts {
         let Some(number) = number else {
             return Ok(None);
         };
-        let map = Arc::new(device_map(n_places)?);
+        let map = match device_map(n_places) {
+            Ok(map) => Arc::new(map),
+            Err(error) => {
+                self.numbers.give_back(number, 1);
+                return Err(error);
+            }
+        };
         self.new.keys.extend(number.to_ne_bytes());
         let descriptor = map.as_fd().as_raw_fd();
         self.new.values.extend(descriptor.to_ne_bytes());
@@ -198,13 +212,21 @@ impl FanOuts {
     /// later, since others are coming, or a commit has maps that are to be there before it is shown.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// Why there are fewer spares than there should be. Without one a change of a group takes a grace period.
     pub(crate) fn stock(&mut self, maps: &Arc<Maps>, graces: &Graces) -> io::Result<bool> {
         self.receive();
         if self.coming.is_some() || !self.new.keys.is_empty() {
             return Ok(false);
         }
         let mut made = Vec::new();
+        let all = self.make_spares(&mut made);
+        if !made.is_empty() {
+            self.put_spares(made, maps, graces);
+        }
+        all.map(|()| true)
+    }
+
+    fn make_spares(&mut self, made: &mut Vec<Devices>) -> io::Result<()> {
         for (size, n) in self.wanted() {
             let n_there = self.spares.get(&size).map_or(0, Vec::len);
             for _ in n_there..n {
@@ -215,21 +237,37 @@ impl FanOuts {
                 made.extend(self.new_devices(size)?);
             }
         }
-        if made.is_empty() {
-            return Ok(true);
-        }
+        Ok(())
+    }
+
+    /// Has them put into the outer map, which waits for a grace period. Where that is refused there are none, which
+    /// no packet depends on.
+    fn put_spares(&mut self, made: Vec<Devices>, maps: &Arc<Maps>, graces: &Graces) {
         let (new, devices) = (std::mem::take(&mut self.new), self.layout.devices);
-        let (maps, is_there) = (Arc::clone(maps), Arc::new(AtomicBool::new(false)));
+        let (maps, result) = (Arc::clone(maps), Arc::new(OnceLock::new()));
         // Their descriptors are not to be closed before.
         let held: Vec<Arc<Map>> = made.iter().map(|it| Arc::clone(&it.map)).collect();
-        self.coming = Some((Arc::clone(&is_there), made));
+        self.coming = Some(Coming {
+            result: Arc::clone(&result),
+            made,
+        });
         graces.do_within(Box::new(move || {
-            maps.get(devices)?.update_batch(&new)?;
+            let put = maps.get(devices).and_then(|map| map.update_batch(&new));
             drop(held);
-            is_there.store(true, Ordering::Release);
-            Ok(())
+            let has_waited = put.is_ok();
+            // Nobody else sets it.
+            let _ = result.set(put);
+            match has_waited {
+                true => Ok(()),
+                false => bpf::wait_for_programs(),
+            }
         }));
-        Ok(true)
+    }
+
+    /// Why the spares that were made last did not come, if they did not.
+    pub(crate) fn take_refused(&mut self) -> Option<io::Error> {
+        self.receive();
+        self.refused.take()
     }
 
     /// By places of their maps: how many spares there should be.
@@ -246,9 +284,18 @@ impl FanOuts {
 
     /// What has come into the outer map.
     fn receive(&mut self) {
-        let has_come = |(it, _): &mut (Arc<AtomicBool>, _)| it.load(Ordering::Acquire);
-        let come = self.coming.take_if(has_come);
-        for devices in come.into_iter().flat_map(|(_, devices)| devices) {
+        let Some(come) = self.coming.take_if(|it| it.result.get().is_some()) else {
+            return;
+        };
+        let refused = come.result.get().and_then(|result| result.as_ref().err());
+        if let Some(error) = refused {
+            self.refused = Some(io::Error::new(error.kind(), error.to_string()));
+        }
+        for devices in come.made {
+            if refused.is_some() {
+                self.numbers.give_back(devices.number, 1);
+                continue;
+            }
             let spares = self.spares.entry(devices.n_places).or_default();
             spares.push(devices);
         }
@@ -301,7 +348,42 @@ fn place_key(number: u32, port: PortId) -> [u8; 8] {
 
 #[cfg(test)]
 mod tests {
-    use super::n_places;
+    use super::*;
+    use crate::runtime::testing;
+
+    #[test]
+    fn spares_that_the_outer_map_refuses_hold_nothing_up_and_leave_their_numbers() {
+        if !testing::may_use_bpf() {
+            return;
+        }
+        let egress = Arc::new(testing::passing().expect("a program that does nothing"));
+        let image = testing::image();
+        let maps = Arc::new(Maps::create(&image, 1).expect("maps"));
+        let layout = image.fan_out.clone().expect("groups");
+        let n_there = image.maps[layout.devices.index()].n_entries_max;
+        // More numbers than the outer map has places.
+        let mut fan_outs = FanOuts::new(layout, n_there + 2, egress, HashMap::new());
+        assert_eq!(fan_outs.numbers.take(n_there), Some(0));
+        fan_outs.n_in_use.insert(1, 1);
+        let graces = Arc::new(Graces::new());
+        let thread = graces.start(|| ()).expect("a thread");
+        for _ in 0..2 {
+            assert!(fan_outs.stock(&maps, &graces).expect("maps for them"));
+            graces.wait_past(graces.now()).expect("it goes on");
+            fan_outs.take_refused().expect("a place that is not there");
+            assert!(fan_outs.take_refused().is_none() && fan_outs.coming.is_none());
+            assert!(fan_outs.spares.is_empty());
+        }
+        // A place that is there.
+        fan_outs.numbers.give_back(0, 2);
+        assert!(fan_outs.stock(&maps, &graces).expect("maps for them"));
+        graces.wait_past(graces.now()).expect("it goes on");
+        assert!(fan_outs.take_refused().is_none());
+        let n_spares = fan_outs.spares.values().map(Vec::len);
+        assert_eq!(n_spares.collect::<Vec<_>>(), [1, 1]);
+        graces.stop();
+        thread.join().expect("no panic");
+    }
 
     #[test]
     fn a_map_has_up_to_a_quarter_more_places_than_replicas() {

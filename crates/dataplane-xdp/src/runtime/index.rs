@@ -81,6 +81,14 @@ impl Keys {
         body.copied()
     }
 
+    /// When a new key has to wait for nothing any more, but for a mask's number.
+    pub(crate) fn free_from(&self, layout: &TableLayout) -> Moment {
+        match layout.index {
+            Index::Direct { .. } => Moment::NEVER,
+            _ => self.taken_out,
+        }
+    }
+
     /// Writes a key into a map when no packet sees another one in its place.
     fn write(
         &mut self,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bpf::{Program, ProgramConfig, ProgramKind};
 use dataplane::engine::{Change, Interpreted};
 use dataplane::offload::{Accounts, Written};
-use dataplane::{DropReason, Nanos, PortId};
+use dataplane::{DropReason, Nanos, OffloadNotice, PortId};
 
 use super::begun::finishing;
 use super::counts::{Counts, Sources};
@@ -382,6 +382,11 @@ impl Loaded {
         };
         let collected = counts.collect(&from, now, accounts);
         collected.map_err(kernel("read counters"))
+    }
+
+    /// What has happened while it goes on.
+    pub(super) fn poll_notice(&self) -> Option<OffloadNotice> {
+        self.progress.poll_notice()
     }
 
     pub(super) fn begin_drain(&mut self, epoch: u64) {

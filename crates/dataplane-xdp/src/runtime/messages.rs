@@ -1,13 +1,13 @@
 //! What the writer's thread is told, and what it says.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, PoisonError};
 
-use dataplane::Replica;
+use dataplane::{OffloadNotice, Replica};
 
+use super::grace::Moment;
 use super::table::TableOp;
 use crate::image::EncodedKey;
 
@@ -104,6 +104,7 @@ pub(crate) struct Progress {
     /// So many commits are seen by all packets.
     pub(crate) n_seen: AtomicU64,
     failure: Mutex<Option<Failure>>,
+    notices: Mutex<VecDeque<OffloadNotice>>,
 }
 
 impl Progress {
@@ -117,52 +118,90 @@ impl Progress {
         let mut place = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         *place = Some(failure);
     }
+
+    /// What has happened, while it goes on.
+    pub(crate) fn poll_notice(&self) -> Option<OffloadNotice> {
+        let notices = self.notices.lock();
+        let mut notices = notices.unwrap_or_else(PoisonError::into_inner);
+        notices.pop_front()
+    }
+
+    pub(crate) fn notice(&self, notice: OffloadNotice) {
+        let notices = self.notices.lock();
+        let mut notices = notices.unwrap_or_else(PoisonError::into_inner);
+        notices.push_back(notice);
+    }
 }
 
-/// Commits that are shown as one.
-pub(crate) struct Gathered {
+/// Commits that wait to be shown as one, and what comes behind them. A writer that has to wait for grace periods
+/// does not fall behind by it, however many commits come.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
     pub(crate) ops: Vec<Op>,
     pub(crate) n_commits: u64,
-    /// What comes behind them.
-    pub(crate) next: Option<Message>,
+    /// Epochs whose drains begin when they are shown.
+    pub(crate) drains: Vec<u64>,
+    /// Nothing of it has to wait any more when this moment is past.
+    pub(crate) free_from: Moment,
+    /// Keys of entries that they remove.
+    removed: HashSet<(TableRef, EncodedKey)>,
+    behind: VecDeque<Message>,
 }
 
-/// A commit and those that wait behind it. A writer that has to wait for
-/// grace periods does not fall behind by it, however many commits come.
-pub(crate) fn gather(ops: Vec<Op>, messages: &Receiver<Message>) -> Gathered {
-    let mut gathered = Gathered {
-        ops,
-        n_commits: 1,
-        next: None,
-    };
-    let ops = &mut gathered.ops;
-    let mut removed = None;
-    while ops.len() < GATHERED_MAX {
-        match messages.try_recv() {
-            Ok(Message::Commit(more)) => {
-                let removed = removed.get_or_insert_with(|| removed_by(ops));
-                if needs_place(removed, &more) {
-                    gathered.next = Some(Message::Commit(more));
-                    break;
-                }
-                removed.extend(removed_by(&more));
-                add(ops, more);
-                gathered.n_commits += 1;
-            }
-            // It looks anyway when it has done this.
-            Ok(Message::Look) => {}
-            Ok(other) => {
-                gathered.next = Some(other);
-                break;
-            }
-            Err(_) => break,
+impl Waiting {
+    /// There is nothing to be shown.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.n_commits == 0 && self.drains.is_empty()
+    }
+
+    /// A commit or a drain comes. `free_from` says when nothing of a commit has to wait.
+    pub(crate) fn push(&mut self, message: Message, free_from: impl Fn(&[Op]) -> Moment) {
+        if !self.behind.is_empty() {
+            self.behind.push_back(message);
+        } else if let Some(message) = self.join(message, free_from) {
+            self.behind.push_back(message);
         }
     }
-    gathered
-}
 
-fn removed_by(ops: &[Op]) -> HashSet<(TableRef, EncodedKey)> {
-    ops.iter().filter_map(Op::removed).collect()
+    /// What is to be shown as one. Those behind it are next.
+    pub(crate) fn take(&mut self) -> Waiting {
+        let behind = std::mem::take(&mut self.behind);
+        let next = Waiting {
+            behind,
+            ..Waiting::default()
+        };
+        std::mem::replace(self, next)
+    }
+
+    /// Those behind wait to be shown as one, as far as they can be.
+    pub(crate) fn refill(&mut self, free_from: impl Fn(&[Op]) -> Moment) {
+        while let Some(message) = self.behind.pop_front() {
+            if let Some(message) = self.join(message, &free_from) {
+                self.behind.push_front(message);
+                break;
+            }
+        }
+    }
+
+    /// Adds a message, or gives it back where it is to be shown later.
+    fn join(&mut self, message: Message, free_from: impl Fn(&[Op]) -> Moment) -> Option<Message> {
+        match message {
+            Message::Commit(ops) => {
+                let is_full = self.ops.len() >= GATHERED_MAX;
+                if is_full || needs_place(&self.removed, &ops) {
+                    return Some(Message::Commit(ops));
+                }
+                self.free_from = self.free_from.max(free_from(&ops));
+                self.removed.extend(ops.iter().filter_map(Op::removed));
+                add(&mut self.ops, ops);
+                self.n_commits += 1;
+            }
+            // It waits for what was before it; what comes behind it may be shown with that.
+            Message::Drain(epoch) => self.drains.push(epoch),
+            Message::Hurry | Message::Look => {}
+        }
+        None
+    }
 }
 
 /// Whether a commit has keys that need the place of those that were removed: a key leads to one body only, and there
@@ -193,8 +232,6 @@ fn add(ops: &mut Vec<Op>, more: Vec<Op>) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use dataplane::PortId;
 
     use super::*;
@@ -224,49 +261,65 @@ mod tests {
         Op::Group { body, replicas }
     }
 
-    /// What is done with a commit, and what comes next, when these wait behind it.
-    fn gathered(first: Vec<Op>, waiting: Vec<Message>) -> (Gathered, usize) {
-        let (to, messages) = mpsc::channel();
-        let sent = waiting.into_iter().map(|message| to.send(message));
-        assert!(sent.collect::<Vec<_>>().iter().all(Result::is_ok));
-        let gathered = gather(first, &messages);
-        (gathered, messages.try_iter().count())
+    /// What waits where nothing is shown.
+    fn waiting(messages: Vec<Message>) -> Waiting {
+        let mut waiting = Waiting::default();
+        for message in messages {
+            waiting.push(message, |_| Moment::NEVER);
+        }
+        waiting
     }
 
     #[test]
     fn commits_that_wait_become_one_and_of_a_group_the_last_version_is_made() {
-        let waiting = vec![
+        let waiting = waiting(vec![
+            Message::Commit(vec![put(1, 1), group(7, 1)]),
             Message::Commit(vec![put(2, 2), group(7, 2), group(8, 1)]),
-            Message::Look,
             Message::Commit(vec![group(7, 3), remove(2, 2)]),
-        ];
-        let (gathered, n_left) = gathered(vec![put(1, 1), group(7, 1)], waiting);
+        ]);
         let expected = [put(1, 1), put(2, 2), group(8, 1), group(7, 3), remove(2, 2)];
-        assert_eq!(gathered.ops, expected);
-        assert_eq!(gathered.n_commits, 3);
-        assert!(gathered.next.is_none() && n_left == 0);
+        assert_eq!(waiting.ops, expected);
+        assert_eq!(waiting.n_commits, 3);
+        assert!(waiting.behind.is_empty());
     }
 
     #[test]
     fn a_key_that_was_removed_comes_back_in_a_commit_of_its_own() {
         let again = vec![put(2, 9), put(1, 2)];
-        let waiting = vec![
+        let mut waiting = waiting(vec![
+            Message::Commit(vec![remove(1, 1)]),
             Message::Commit(vec![put(2, 3)]),
             Message::Commit(again.clone()),
             Message::Drain(4),
-        ];
-        let (gathered, n_left) = gathered(vec![remove(1, 1)], waiting);
-        assert_eq!(gathered.ops, [remove(1, 1), put(2, 3)]);
-        assert!(matches!(gathered.next, Some(Message::Commit(ops)) if ops == again));
-        assert_eq!((gathered.n_commits, n_left), (2, 1));
+            Message::Commit(vec![put(3, 3)]),
+        ]);
+        let first = waiting.take();
+        assert_eq!(first.ops, [remove(1, 1), put(2, 3)]);
+        assert_eq!((first.n_commits, first.drains), (2, vec![]));
+        assert!(waiting.is_empty());
+        waiting.refill(|_| Moment::NEVER);
+        let next = waiting.take();
+        assert_eq!(next.ops, [again, vec![put(3, 3)]].concat());
+        assert_eq!((next.n_commits, next.drains), (2, vec![4]));
+        waiting.refill(|_| Moment::NEVER);
+        assert!(waiting.is_empty() && waiting.behind.is_empty());
     }
 
     #[test]
-    fn a_drain_waits_for_what_was_before_it_alone() {
-        let waiting = vec![Message::Drain(4), Message::Commit(vec![put(2, 3)])];
-        let (gathered, n_left) = gathered(vec![put(1, 1)], waiting);
-        assert_eq!(gathered.ops, [put(1, 1)]);
-        assert!(matches!(gathered.next, Some(Message::Drain(4))));
-        assert_eq!((gathered.n_commits, n_left), (1, 1));
+    fn a_drain_of_what_is_shown_waits_for_nothing_else() {
+        let waiting = waiting(vec![Message::Drain(4)]);
+        assert_eq!((waiting.drains, waiting.n_commits), (vec![4], 0));
+        assert_eq!(waiting.free_from, Moment::NEVER);
+    }
+
+    #[test]
+    fn no_more_parts_become_visible_as_one_than_are_bounded() {
+        let commits = (0..40).map(|n| Message::Commit(vec![put(n, 1); GATHERED_MAX / 8]));
+        let mut waiting = waiting(commits.collect());
+        for _ in 0..5 {
+            assert_eq!(waiting.take().ops.len(), GATHERED_MAX);
+            waiting.refill(|_| Moment::NEVER);
+        }
+        assert!(waiting.is_empty());
     }
 }

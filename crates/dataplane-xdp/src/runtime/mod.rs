@@ -12,6 +12,8 @@ mod offload;
 mod prefixes;
 mod ranges;
 mod table;
+#[cfg(test)]
+mod testing;
 mod told;
 pub mod transmit;
 mod writer;

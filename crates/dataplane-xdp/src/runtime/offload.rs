@@ -3,16 +3,17 @@
 //! Each port has an XDP program of its own that gives all frames to its socket ([`packet_io::AfXdpPort`]). While
 //! a program is loaded, the compiled one runs in its place and gives the socket what it punts.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dataplane::engine::{Change, Interpreted};
 use dataplane::offload::{Accounts, Unable, Written};
-use dataplane::{DropReason, Nanos, Offload, PortId};
+use dataplane::{DropReason, Nanos, Offload, OffloadNotice, PortId};
 use packet_io::XdpInterface;
 
 use super::loaded::{Left, Loaded, Refused};
-use super::told::Unsaid;
+use super::told::{NoRoom, Unsaid};
 
 /// A port that is served.
 #[derive(Clone)]
@@ -30,8 +31,9 @@ pub struct KernelOffload {
     loaded: Option<Box<Loaded>>,
     /// Tables of the program with entries that the kernel cannot have.
     left: Left,
-    /// The program that comes next is the one that was there.
-    is_anew: bool,
+    /// What has no room, and since when, until the program is loaded anew.
+    full: Option<(NoRoom, Nanos)>,
+    notices: VecDeque<OffloadNotice>,
     /// The programs are to run on when it is stopped.
     leaves: Arc<AtomicBool>,
 }
@@ -54,7 +56,8 @@ impl KernelOffload {
             clock,
             loaded: None,
             left: Left::new(),
-            is_anew: false,
+            full: None,
+            notices: VecDeque::new(),
             leaves,
         }
     }
@@ -63,11 +66,22 @@ impl KernelOffload {
     fn unable(&mut self, unsaid: Unsaid) -> Unable {
         match unsaid {
             Unsaid::Table(table, reason) => drop(self.left.insert(table, reason)),
-            Unsaid::NoRoom(_) => {}
+            Unsaid::NoRoom(full) => self.full = Some((full, (self.clock)())),
             Unsaid::Failed(reason) => return Unable::Failed(reason),
         }
-        self.is_anew = true;
         Unable::Anew
+    }
+
+    /// It forwards again, if something had no room.
+    fn note_loaded_anew(&mut self, written: &Written<'_>) {
+        if let Some((full, since)) = self.full.take() {
+            self.notices.push_back(OffloadNotice::LoadedAnew {
+                table: full.table(written.state().program()),
+                n_entries: full.n_entries(written),
+                n_entries_max: full.n_entries_max,
+                taken_ns: (self.clock)().saturating_sub(since),
+            });
+        }
     }
 
     /// Takes the program over, without the tables with entries that the kernel cannot have.
@@ -93,13 +107,11 @@ impl KernelOffload {
 impl Offload for KernelOffload {
     fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, String> {
         self.loaded = None;
-        if !std::mem::take(&mut self.is_anew) {
-            self.left.clear();
-        }
         match self.take(written) {
             Ok(loaded) => {
                 let left = loaded.left();
                 self.loaded = Some(Box::new(loaded));
+                self.note_loaded_anew(written);
                 Ok(left)
             }
             Err(Refused { half, why }) => {
@@ -109,11 +121,20 @@ impl Offload for KernelOffload {
                 }
                 // What it has forwarded is told when it is stopped.
                 self.loaded = half;
-                let (Unsaid::Table(_, reason) | Unsaid::NoRoom(reason) | Unsaid::Failed(reason)) =
-                    why;
-                Err(reason)
+                Err(match why {
+                    Unsaid::Table(_, reason) | Unsaid::Failed(reason) => reason,
+                    Unsaid::NoRoom(full) => {
+                        let table = full.table(written.state().program());
+                        format!("{table}: no room for more than {}", full.n_entries_max)
+                    }
+                })
             }
         }
+    }
+
+    fn forget_program(&mut self) {
+        self.left.clear();
+        self.full = None;
     }
 
     fn changed(&mut self, written: &Written<'_>, change: &Change<'_>) {
@@ -149,16 +170,18 @@ impl Offload for KernelOffload {
         self.loaded.as_ref().is_none_or(|it| it.is_drained(epoch))
     }
 
+    fn poll_notice(&mut self) -> Option<OffloadNotice> {
+        let own = self.notices.pop_front();
+        own.or_else(|| self.loaded.as_ref()?.poll_notice())
+    }
+
     fn stop(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) -> Result<(), String> {
         match self.loaded.take() {
             Some(mut loaded) => {
                 if self.leaves.load(Ordering::Relaxed) {
                     loaded.leave();
                 }
-                let stopped = loaded.stop((self.clock)(), reason, accounts);
-                // It is not loaded anew then.
-                self.is_anew &= stopped.is_ok();
-                stopped
+                loaded.stop((self.clock)(), reason, accounts)
             }
             None => Ok(()),
         }

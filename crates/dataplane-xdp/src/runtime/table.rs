@@ -69,6 +69,33 @@ impl Table {
         }
     }
 
+    /// When this part of a commit that is not begun has to wait for nothing any more.
+    pub(crate) fn free_from(&self, op: &TableOp) -> Moment {
+        match op {
+            TableOp::Put { key, .. } => self.put_from(key).max(self.keys.free_from(&self.layout)),
+            TableOp::Show { body, .. } | TableOp::Remove { body, .. } => self.body_from(*body),
+        }
+    }
+
+    /// Since when no packet can see what a body's other slot holds.
+    pub(crate) fn body_from(&self, body: u32) -> Moment {
+        match self.bodies.get(body as usize) {
+            Some(BodyState {
+                newest: Some(_),
+                shown,
+                ..
+            }) => *shown,
+            _ => Moment::NEVER,
+        }
+    }
+
+    /// Where a key leads to an entry that was removed: when that was shown.
+    fn put_from(&self, key: &EncodedKey) -> Moment {
+        let body = self.keys.body(key);
+        let before = body.and_then(|body| self.bodies.get(body as usize));
+        before.map_or(Moment::NEVER, |body| body.shown)
+    }
+
     /// Writes a part of the commit that will be shown with this version.
     ///
     /// # Errors
@@ -91,13 +118,7 @@ impl Table {
                 if let Some(at) = self.layout.body.link {
                     maps.store_u64(self.layout.body.at(*body) + at, link);
                 }
-                // Where the key leads to an entry that was removed: when that was shown.
-                let before = self
-                    .keys
-                    .body(key)
-                    .and_then(|it| self.bodies.get(it as usize));
-                let free_from = before.map_or(Moment::NEVER, |body| body.shown);
-                graces.wait_past(free_from)?;
+                graces.wait_past(self.put_from(key))?;
                 self.keys.put(&self.layout, maps, graces, key, *body)
             }
             TableOp::Remove { body, .. } => {

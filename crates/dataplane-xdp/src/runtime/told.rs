@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use dataplane::engine::ir::Matcher;
 use dataplane::engine::{Change, EntryAction, EntryIndex, State, TableChange};
 use dataplane::offload::Written;
-use dataplane::{PortId, TableId};
+use dataplane::{PortId, Program, TableId};
 
 use super::messages::{Failure, Freed, Message, Op, TableRef};
 use super::table::TableOp;
@@ -58,9 +58,42 @@ pub(crate) enum Unsaid {
     /// Packets that come to this table of the program are to be the engine's.
     Table(usize, String),
     /// There is no room for what is there now beside what packets still see: a program that is loaded anew has it.
-    NoRoom(String),
+    NoRoom(NoRoom),
     /// Something else.
     Failed(String),
+}
+
+/// A table that has no place for another entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoRoom {
+    pub(crate) table: TableRef,
+    pub(crate) n_entries_max: usize,
+}
+
+impl NoRoom {
+    /// The table in the program's words.
+    pub(crate) fn table(&self, program: &Program) -> String {
+        match self.table {
+            TableRef::Program(position) => {
+                let table = program.tables().nth(position);
+                let name = table.map_or("", |(_, info)| &info.name);
+                format!("table \"{name}\"")
+            }
+            TableRef::Groups => "multicast groups".to_owned(),
+        }
+    }
+
+    /// How many entries the table has.
+    pub(crate) fn n_entries(&self, written: &Written<'_>) -> usize {
+        let state = written.state();
+        match self.table {
+            TableRef::Program(position) => {
+                let table = state.program().tables().nth(position);
+                table.map_or(0, |(table, _)| state.entries(table).count())
+            }
+            TableRef::Groups => written.multicast_groups().count(),
+        }
+    }
 }
 
 impl Bodies {
@@ -76,6 +109,11 @@ impl Bodies {
             masks: HashMap::new(),
             has_age: matches!(layout.index, Index::Ternary { .. }),
         }
+    }
+
+    /// Bodies beside the default action's.
+    fn n_entries_max(&self) -> usize {
+        self.layout.body.n.saturating_sub(1) as usize
     }
 
     fn own(&mut self, entry: usize, body: u32) {
@@ -314,13 +352,12 @@ impl Told {
             });
             return Ok(());
         }
-        let body = self.free_body(at).ok_or_else(|| {
-            let what = match at {
-                TableRef::Program(table) => format!("entries of table {table}"),
-                TableRef::Groups => "multicast groups".to_owned(),
-            };
-            Unsaid::NoRoom(format!("no room for more {what}"))
-        })?;
+        let n_entries_max = bodies.n_entries_max();
+        let full = Unsaid::NoRoom(NoRoom {
+            table: at,
+            n_entries_max,
+        });
+        let body = self.free_body(at).ok_or(full)?;
         if let Some(bodies) = self.tables.get_mut(&at) {
             bodies.own(entry, body);
         }

@@ -1,8 +1,8 @@
 //! The thread that writes what control calls have changed into the kernel's maps.
 //!
 //! It has a thread of its own since it may have to wait: what packets may still see is not written over before a grace
-//! period. Commits are carried out in their order, those that wait as one. What packets no longer see is taken out
-//! meanwhile ([`Writer::tidy`]).
+//! period. Commits are carried out in their order, those that wait as one; those that come while it waits are shown
+//! with them. What packets no longer see is taken out meanwhile ([`Writer::tidy`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -11,18 +11,22 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use dataplane::Replica;
+use dataplane::{OffloadNotice, Replica};
 
 use super::grace::{Graces, Moment};
 use super::groups::FanOuts;
 use super::maps::Maps;
-use super::messages::{Failure, Freed, Message, Op, Progress, TableRef, gather};
+use super::messages::{Failure, Freed, Message, Op, Progress, TableRef, Waiting};
 use super::table::{Table, TableOp};
 use crate::image::{EncodedKey, TableLayout};
 
 /// How long no commit has come when keys of removed entries are taken out. In the grace period after that no other
 /// key can be put in, which a commit that comes then waits for.
 const QUIET: Duration = Duration::from_millis(20);
+
+/// How long what has waited for a grace period waits on for whoever has drained: he writes next, and would wait for
+/// another period. Some calls take as long.
+const HELD_BACK: Duration = Duration::from_millis(4);
 
 /// Keys of removed entries that are not waited with.
 const KEYS_MAX: usize = 64;
@@ -70,8 +74,14 @@ pub(crate) struct Writer {
     shown: VecDeque<(Moment, u64)>,
     freed: Sender<Freed>,
     last_commit: Instant,
+    /// What waits is not shown before.
+    held_until: Option<Instant>,
     /// Groups have changed since spares were made last.
     is_stock_due: bool,
+    /// Spares could not be made once, which was said.
+    is_without_spares: bool,
+    /// What is to be said next.
+    notice: Option<OffloadNotice>,
 }
 
 impl Writer {
@@ -97,7 +107,10 @@ impl Writer {
             shown: VecDeque::new(),
             freed,
             last_commit: Instant::now(),
+            held_until: None,
             is_stock_due: false,
+            is_without_spares: false,
+            notice: None,
         }
     }
 
@@ -236,13 +249,34 @@ impl Writer {
         if let Some((moment, _)) = self.graves.others.back() {
             self.graces.ask(*moment);
         }
-        if let Some((_, fan_outs)) = &mut self.groups
-            && is_quiet
-            && self.is_stock_due
-        {
-            self.is_stock_due = !fan_outs.stock(&self.maps, &self.graces)?;
-        }
+        self.stock(is_quiet);
         Ok(())
+    }
+
+    /// Makes spares of groups if it is time for it. Without them changes of groups take longer; the next one has them
+    /// tried again.
+    fn stock(&mut self, is_time: bool) {
+        let Some((_, fan_outs)) = &mut self.groups else {
+            return;
+        };
+        let mut error = fan_outs.take_refused();
+        if is_time && self.is_stock_due {
+            match fan_outs.stock(&self.maps, &self.graces) {
+                Ok(is_done) => self.is_stock_due = !is_done,
+                Err(refused) => {
+                    self.is_stock_due = false;
+                    error = Some(refused);
+                }
+            }
+        }
+        if let Some(error) = error
+            && !std::mem::replace(&mut self.is_without_spares, true)
+        {
+            self.notice = Some(OffloadNotice::DoesWithout {
+                what: "spare maps for groups that change".to_owned(),
+                reason: error.to_string(),
+            });
+        }
     }
 
     fn take_out(&mut self) -> io::Result<()> {
@@ -294,40 +328,103 @@ impl Writer {
     }
 
     fn serve(&mut self, messages: &Receiver<Message>, progress: &Progress) -> Result<(), Failure> {
-        let mut next = None;
+        let mut waiting = Waiting::default();
         while !self.graces.is_stopped() {
             self.graces.check()?;
-            let message = match next.take() {
-                Some(message) => Ok(message),
-                None => self.wait(messages),
-            };
-            match message {
-                Ok(Message::Commit(ops)) => {
-                    let gathered = gather(ops, messages);
-                    next = gathered.next;
-                    self.commit(&gathered.ops)?;
-                    self.n_commits += gathered.n_commits;
-                    let now = self.graces.now();
-                    self.graces.ask(now);
-                    self.shown.push_back((now, self.n_commits));
-                }
-                Ok(Message::Drain(epoch)) => {
-                    let now = self.graces.now();
-                    self.graces.ask(now);
-                    self.drains.push_back((now, epoch));
-                }
-                Ok(Message::Hurry) => self.graves.is_hurried = true,
-                Ok(Message::Look) | Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            if !self.receive(messages, &mut waiting) {
+                return Ok(());
             }
-            self.tidy()?;
-            self.tell(progress);
+            self.go_on(&mut waiting, progress)?;
         }
         Ok(())
     }
 
-    /// Waits for a message, or until it is quiet where something waits for that.
-    fn wait(&self, messages: &Receiver<Message>) -> Result<Message, RecvTimeoutError> {
+    /// Does what need not wait any more.
+    fn go_on(&mut self, waiting: &mut Waiting, progress: &Progress) -> Result<(), Failure> {
+        self.tell(waiting, progress);
+        while self.is_ready(waiting) && self.held_for().is_zero() {
+            let now = waiting.take();
+            self.show(now)?;
+            self.tidy()?;
+            waiting.refill(|ops| self.free_from(ops));
+        }
+        // What waits would wait for keys, too, that are taken out now.
+        match waiting.is_empty() {
+            true => self.tidy()?,
+            false => self.free()?,
+        }
+        self.graces.ask(waiting.free_from);
+        self.tell(waiting, progress);
+        Ok(())
+    }
+
+    /// There is something to be shown, and it waits for no grace period.
+    fn is_ready(&self, waiting: &Waiting) -> bool {
+        !waiting.is_empty() && self.graces.is_past(waiting.free_from)
+    }
+
+    fn held_for(&self) -> Duration {
+        let until = self
+            .held_until
+            .map(|it| it.saturating_duration_since(Instant::now()));
+        until.unwrap_or_default()
+    }
+
+    /// Waits for a message, and takes what else has come; false where nobody writes any more.
+    fn receive(&mut self, messages: &Receiver<Message>, waiting: &mut Waiting) -> bool {
+        let mut message = self.wait(messages, waiting);
+        loop {
+            match message {
+                Ok(Message::Hurry) => self.graves.is_hurried = true,
+                Ok(message) => waiting.push(message, |ops| self.free_from(ops)),
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+            match messages.try_recv() {
+                Ok(next) => message = Ok(next),
+                Err(_) => return true,
+            }
+        }
+    }
+
+    /// When nothing of a commit has to wait any more, as far as that is known before.
+    fn free_from(&self, ops: &[Op]) -> Moment {
+        let of_one = |op: &Op| match op {
+            Op::Table(at, op) => self.tables.get(at).map(|table| table.free_from(op)),
+            Op::Group { body, .. } => {
+                let groups = self.tables.get(&TableRef::Groups);
+                groups.map(|table| table.body_from(*body))
+            }
+        };
+        ops.iter().filter_map(of_one).max().unwrap_or_default()
+    }
+
+    /// Shows commits as one, and begins the drains that wait for them.
+    fn show(&mut self, waiting: Waiting) -> Result<(), Failure> {
+        if waiting.n_commits > 0 {
+            self.commit(&waiting.ops)?;
+            self.n_commits += waiting.n_commits;
+            self.shown.push_back((self.graces.now(), self.n_commits));
+            // They come within the grace period that is asked for now.
+            self.stock(true);
+        }
+        let now = self.graces.now();
+        self.graces.ask(now);
+        let drains = waiting.drains.into_iter();
+        self.drains.extend(drains.map(|epoch| (now, epoch)));
+        Ok(())
+    }
+
+    /// Waits for a message, or until something that waits is held back no longer, or it is quiet where something waits
+    /// for that.
+    fn wait(
+        &self,
+        messages: &Receiver<Message>,
+        waiting: &Waiting,
+    ) -> Result<Message, RecvTimeoutError> {
+        if self.is_ready(waiting) {
+            return messages.recv_timeout(self.held_for());
+        }
         let waits = !self.is_quiet() && (self.is_stock_due || !self.graves.keys.is_empty());
         match waits {
             true => messages.recv_timeout(QUIET.saturating_sub(self.last_commit.elapsed())),
@@ -335,14 +432,134 @@ impl Writer {
         }
     }
 
-    fn tell(&mut self, progress: &Progress) {
+    /// Tells what has come to its end.
+    fn tell(&mut self, waiting: &Waiting, progress: &Progress) {
         let graces = &self.graces;
         let is_past = |(moment, _): &mut (Moment, u64)| graces.is_past(*moment);
         while let Some((_, n_commits)) = self.shown.pop_front_if(is_past) {
             progress.n_seen.store(n_commits, Ordering::Release);
         }
+        if let Some(notice) = self.notice.take() {
+            progress.notice(notice);
+        }
         while let Some((_, epoch)) = self.drains.pop_front_if(is_past) {
             progress.drained.store(epoch + 1, Ordering::Release);
+            if waiting.n_commits > 0 {
+                self.held_until = Some(Instant::now() + HELD_BACK);
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::image::ACTION_NONE;
+    use crate::runtime::testing;
+
+    const TABLE: TableRef = TableRef::Program(0);
+
+    /// A writer, and what it is told and tells. Grace periods are the test's.
+    struct Turns {
+        writer: Writer,
+        layout: TableLayout,
+        waiting: Waiting,
+        progress: Progress,
+        to: Sender<Message>,
+        messages: Receiver<Message>,
+    }
+
+    impl Turns {
+        fn new() -> Turns {
+            let image = testing::image();
+            let maps = Arc::new(Maps::create(&image, 1).expect("maps"));
+            let layout = image.tables[0].clone();
+            let tables = HashMap::from([(TABLE, Table::new(layout.clone(), &maps))]);
+            let graces = Arc::new(Graces::new());
+            let (freed, _) = mpsc::channel();
+            let version_at = image.heap.version;
+            let writer = Writer::new(maps, version_at, tables, None, graces, freed);
+            let (to, messages) = mpsc::channel();
+            Turns {
+                writer,
+                layout,
+                waiting: Waiting::default(),
+                progress: Progress::default(),
+                to,
+                messages,
+            }
+        }
+
+        /// What the writer does when this has come; which version is shown then.
+        fn take(&mut self, message: Message) -> u64 {
+            self.to.send(message).expect("it listens");
+            assert!(self.writer.receive(&self.messages, &mut self.waiting));
+            let done = self.writer.go_on(&mut self.waiting, &self.progress);
+            done.expect("the kernel takes it");
+            self.writer.version
+        }
+
+        /// A grace period ends.
+        fn period(&mut self) -> u64 {
+            let ended = self.writer.graces.during(|| Ok(()));
+            ended.expect("a period");
+            self.take(Message::Look)
+        }
+
+        fn changes(&self, body: u32) -> Message {
+            let slot = self.layout.encode_slot(ACTION_NONE, &[]);
+            Message::Commit(vec![Op::Table(TABLE, TableOp::Show { body, slot })])
+        }
+
+        fn drained(&self) -> u64 {
+            self.progress.drained.load(Ordering::Acquire)
+        }
+    }
+
+    #[test]
+    fn what_comes_while_a_change_waits_for_a_grace_period_is_shown_with_it() {
+        if !testing::may_use_bpf() {
+            return;
+        }
+        let mut turns = Turns::new();
+        assert_eq!(turns.take(turns.changes(1)), 1);
+        assert_eq!(turns.take(turns.changes(1)), 1, "packets may see its slot");
+        assert_eq!(turns.take(turns.changes(2)), 1, "in the order of commits");
+        turns.take(Message::Drain(7));
+        assert_eq!(turns.take(turns.changes(1)), 1);
+        assert_eq!(turns.period(), 2);
+        assert!(turns.waiting.is_empty(), "all of them");
+        assert_eq!(turns.drained(), 0);
+        turns.period();
+        assert_eq!(turns.drained(), 8);
+        assert_eq!(turns.progress.n_seen.load(Ordering::Acquire), 4);
+    }
+
+    #[test]
+    fn what_waits_is_held_back_for_whoever_has_drained() {
+        if !testing::may_use_bpf() {
+            return;
+        }
+        let mut turns = Turns::new();
+        turns.take(turns.changes(1));
+        turns.take(Message::Drain(7));
+        turns.take(turns.changes(1));
+        // Until the test says so.
+        let held_until = Some(Instant::now() + Duration::from_secs(3600));
+        turns.writer.held_until = held_until;
+        assert_eq!(turns.period(), 1);
+        assert_eq!(turns.drained(), 8);
+        assert_ne!(turns.writer.held_until, held_until, "for a short time");
+        turns.writer.held_until = held_until;
+        assert_eq!(turns.take(turns.changes(2)), 1);
+        turns.writer.held_until = None;
+        assert_eq!(turns.take(Message::Look), 2);
+        assert!(turns.waiting.is_empty(), "both of them");
+        // Who drains where nothing waits holds nothing up.
+        turns.take(Message::Drain(8));
+        turns.period();
+        assert_eq!((turns.drained(), turns.writer.held_until), (9, None));
     }
 }

@@ -32,6 +32,14 @@ fn program(name: &str) -> Program {
     Program::from_json_str(&json).unwrap()
 }
 
+/// Its table of addresses.
+fn set_program(switch: &mut Switch, name: &str) -> TableId {
+    let program = program(name);
+    let table = program.table("ExchangeIngress.addresses").unwrap();
+    switch.set_program(program);
+    table
+}
+
 pub fn ethtool(arguments: &str) {
     let mut command = Command::new("ethtool");
     let output = command.args(arguments.split_whitespace()).output().unwrap();
@@ -80,9 +88,7 @@ impl Beside {
         }
         let mut switch = Switch::new(SwitchConfig::default());
         (0..N_PORTS).for_each(|port| switch.add_port(PortId(port)));
-        let program = program(name);
-        let table = program.table("ExchangeIngress.addresses").unwrap();
-        switch.set_program(program);
+        let table = set_program(&mut switch, name);
         prepare(&mut switch);
         let mut beside = Beside {
             switch,
@@ -94,6 +100,11 @@ impl Beside {
         };
         beside.set_offload();
         beside
+    }
+
+    /// Replaces the program by one of `programs`.
+    pub fn set_program(&mut self, name: &str) {
+        self.table = set_program(&mut self.switch, name);
     }
 
     /// The ports as an offload serves them.

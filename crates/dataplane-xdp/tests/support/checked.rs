@@ -11,8 +11,9 @@ use dataplane::engine::{
 use dataplane::{CounterValue, Digest, DropReason, PortId, Switch, SwitchConfig, TableCounters};
 
 use dataplane::interpret::InterpreterFactory;
+use dataplane_xdp::image::Room;
 
-use super::kernel::{End, Kernel, Run};
+use super::kernel::{End, Kernel, Run, little_room};
 
 /// What a comparison has seen.
 #[derive(Debug, Default, Clone)]
@@ -37,14 +38,22 @@ pub struct Report {
 }
 
 /// Makes interpreters that are compared.
-#[derive(Default)]
 pub struct CheckedFactory {
     pub report: Arc<Mutex<Report>>,
+    room: Room,
 }
 
 /// A switch whose interpreter is compared.
 pub fn checked_switch(config: SwitchConfig) -> (Switch, Arc<Mutex<Report>>) {
-    let factory = CheckedFactory::default();
+    checked_switch_with(config, little_room())
+}
+
+/// The same with this room in the kernel.
+pub fn checked_switch_with(config: SwitchConfig, room: Room) -> (Switch, Arc<Mutex<Report>>) {
+    let factory = CheckedFactory {
+        report: Arc::default(),
+        room,
+    };
     let report = factory.report.clone();
     (Switch::with_engine(config, Box::new(factory)), report)
 }
@@ -60,7 +69,7 @@ impl EngineFactory for CheckedFactory {
 
     fn load(&self, state: &mut State) -> Box<dyn Engine> {
         let inner = InterpreterFactory.load(state);
-        let kernel = match Kernel::new(state.program()) {
+        let kernel = match Kernel::with(state.program(), &self.room) {
             Ok(kernel) => {
                 (0..511).for_each(|port| kernel.forward_to(PortId(port), true));
                 let mut report = self.report.lock().unwrap();

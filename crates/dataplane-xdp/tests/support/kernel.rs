@@ -130,7 +130,8 @@ fn load(code: &Code, maps: &[Option<Map>], heap: &Memory) -> Result<bpf::Program
     bpf::Program::load(&config).map_err(|error| error.to_string())
 }
 
-fn little_room() -> Room {
+/// Room for what tests write.
+pub fn little_room() -> Room {
     Room {
         interfaces: 16,
         groups: 64,
@@ -143,8 +144,12 @@ fn little_room() -> Room {
 impl Kernel {
     /// Compiles and loads; the error is the compiler's or the verifier's.
     pub fn new(program: &Program) -> Result<Self, String> {
-        let image =
-            compile(program, &little_room()).map_err(|error| format!("refused: {error}"))?;
+        Self::with(program, &little_room())
+    }
+
+    /// The same with this room.
+    pub fn with(program: &Program, room: &Room) -> Result<Self, String> {
+        let image = compile(program, room).map_err(|error| format!("refused: {error}"))?;
         let inner = Map::create(&MapConfig {
             name: "inner",
             kind: MapKind::DeviceMap,

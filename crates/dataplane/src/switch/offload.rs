@@ -2,7 +2,7 @@
 //! what it must keep to.
 
 use crate::{
-    DropReason, Offload, OffloadStatus,
+    DropReason, Offload, OffloadNotice, OffloadStatus,
     engine::Change,
     offload::{Accounts, Unable, Written},
     switch::Switch,
@@ -137,6 +137,11 @@ impl Switch {
         self.offload.as_ref().map(|attached| &attached.status)
     }
 
+    /// What the offload has to tell beside how it stands; none is all.
+    pub fn poll_offload_notice(&mut self) -> Option<OffloadNotice> {
+        self.offload.as_mut()?.offload.poll_notice()
+    }
+
     /// Takes what the offload has counted into the switch's accounts. To be called by whoever is going
     /// to read some of them: counters, tables, registers, latencies, packets inside.
     pub fn collect(&mut self) {
@@ -196,6 +201,7 @@ impl Switch {
     pub(super) fn forget_offload_s_program(&mut self) {
         self.stop_offload(DropReason::PipelineChanged);
         if let Some(attached) = &mut self.offload {
+            attached.offload.forget_program();
             attached.status = OffloadStatus::Waiting;
         }
     }

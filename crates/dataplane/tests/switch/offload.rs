@@ -394,6 +394,25 @@ fn an_offload_that_is_full_is_loaded_anew_with_all_that_is_written() {
 }
 
 #[test]
+fn a_program_is_forgotten_when_it_is_replaced_and_not_when_it_is_loaded_anew() {
+    let mut pair = Pair::new(Takes::All, &program(false));
+    pair.core.lock().unwrap().is_full = true;
+    insert(&mut pair.with, 1, "forward", 2).unwrap();
+    pair.with.set_trace(Some(Box::new(Silent)));
+    pair.with.set_trace(None);
+    assert!(pair.forwards());
+    let n_before = pair.core.lock().unwrap().n_forgotten;
+    // Also when nothing forwards.
+    pair.with.begin_batch();
+    pair.with.set_program(program(false).program());
+    pair.with.set_program(program(false).program());
+    assert_eq!(pair.core.lock().unwrap().n_forgotten, n_before + 2);
+    pair.with.end_batch();
+    assert!(pair.forwards());
+    assert_eq!(pair.core.lock().unwrap().n_forgotten, n_before + 2);
+}
+
+#[test]
 fn an_offload_that_cannot_be_asked_is_taken_out_before_the_numbers_are_read() {
     let mut pair = Pair::new(Takes::All, &program(false));
     pair.both(|switch| insert(switch, 1, "forward", 2)).unwrap();

@@ -95,7 +95,7 @@ impl Attached {
                 Ok(link) => break (link, own, mode, has_fragments),
                 Err(error) if is_occupied(&error) => {
                     // What an earlier switch has left there forwards on until this one's program runs.
-                    if let Some(link) = kept.as_deref().and_then(|path| Link::pinned(path).ok()) {
+                    if let Some(link) = kept.as_deref().and_then(|path| kept_at(path, index)) {
                         break (link, own, mode, has_fragments);
                     }
                     let interface = name.to_owned();
@@ -272,6 +272,13 @@ pub fn make_kept_folder(folder: &Path) -> io::Result<()> {
             folder.display()
         ))),
     }
+}
+
+/// The link that is kept there, if it is this interface's: where an interface is gone its link has none, and the
+/// program of another one of that name may be anybody's.
+fn kept_at(path: &Path, interface_index: u32) -> Option<Link> {
+    let link = Link::pinned(path).ok()?;
+    (link.interface_index().ok()? == Some(interface_index)).then_some(link)
 }
 
 fn remove(path: &Path) -> io::Result<()> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use dataplane::engine::Interpreted;
-use dataplane::{Nanos, OffloadStatus, PortCounters};
+use dataplane::{Nanos, OffloadNotice, OffloadStatus, PortCounters};
 use dataplane_xdp::runtime::{KernelOffload, KernelPort};
 use packet_io::PortStatistics;
 
@@ -18,6 +18,8 @@ const DRAIN_RETRY_NS: Nanos = 1_000_000;
 
 /// How often the offload is asked at least whether it can go on, in nanoseconds. Where it cannot, the engine does.
 const CHECK_EVERY_NS: Nanos = 1_000_000_000;
+
+const NS_PER_MS: Nanos = 1_000_000;
 
 impl EventLoop {
     /// To be called when all ports are there. It forwards when [`EventLoop::run`] begins: no packet comes
@@ -133,8 +135,11 @@ impl EventLoop {
         is_waited_for.then(|| self.clock.now() + DRAIN_RETRY_NS)
     }
 
-    /// Tells the log how the offload stands, where that has changed.
+    /// Tells the log what has happened to the offload, and how it stands, where that has changed.
     pub(super) fn tell_offload(&mut self) {
+        while let Some(notice) = self.switch.poll_offload_notice() {
+            tell_notice(&notice);
+        }
         let status = self.switch.offload_status();
         if status == self.offload_told.as_ref() {
             return;
@@ -184,6 +189,32 @@ impl EventLoop {
                 "packets that come to {place} go to the engine from now on: {reason}"
             );
         }
+    }
+}
+
+fn tell_notice(notice: &OffloadNotice) {
+    match notice {
+        OffloadNotice::LoadedAnew {
+            table,
+            n_entries,
+            n_entries_max,
+            taken_ns,
+        } => tracing::info!(
+            event = "offload_loaded_anew",
+            table,
+            entries = n_entries,
+            room = n_entries_max,
+            taken_ms = taken_ns / NS_PER_MS,
+            "the offload had no room for the {n_entries} entries of {table} beside those that packets still saw, \
+             {n_entries_max} in all: it was loaded anew in {} ms",
+            taken_ns / NS_PER_MS
+        ),
+        OffloadNotice::DoesWithout { what, reason } => tracing::warn!(
+            event = "offload_without",
+            what,
+            reason,
+            "the offload goes on without {what}: {reason}"
+        ),
     }
 }
 

@@ -17,8 +17,8 @@ use std::{
 };
 
 use dataplane::{
-    CounterId, CounterValue, DropReason, Nanos, Offload, OwnedTransmit, PortId, Program,
-    RegisterId, Replica, Stream, TableCounters, TableId,
+    CounterId, CounterValue, DropReason, Nanos, Offload, OffloadNotice, OwnedTransmit, PortId,
+    Program, RegisterId, Replica, Stream, TableCounters, TableId,
     engine::{Change, EntryAction, EntryIndex, Interpreted, TableChange, ir},
     offload::{Accounts, Unable, Written},
 };
@@ -142,6 +142,10 @@ pub struct Core {
     pub is_full: bool,
     /// It can no longer be asked.
     pub is_gone: bool,
+    /// What it has to tell.
+    pub notices: VecDeque<OffloadNotice>,
+    /// Programs that it was told to forget.
+    pub n_forgotten: u64,
     /// Every change that it was told of and every commit, in order.
     pub log: Vec<String>,
     program: Option<(Program, Ids)>,
@@ -176,6 +180,8 @@ impl Double {
             fails: None,
             is_full: false,
             is_gone: false,
+            notices: VecDeque::new(),
+            n_forgotten: 0,
             log: Vec::new(),
             program: None,
             told: view.clone(),
@@ -497,6 +503,10 @@ impl Offload for Double {
         }])
     }
 
+    fn forget_program(&mut self) {
+        self.core().n_forgotten += 1;
+    }
+
     fn changed(&mut self, written: &Written<'_>, change: &Change<'_>) {
         let mut core = self.core();
         core.log.push(brief(change));
@@ -553,6 +563,10 @@ impl Offload for Double {
     fn is_drained(&self, epoch: u64) -> bool {
         let core = self.core();
         core.shown == core.committed && core.queue.iter().all(|waiting| waiting.epoch > epoch)
+    }
+
+    fn poll_notice(&mut self) -> Option<OffloadNotice> {
+        self.core().notices.pop_front()
     }
 
     fn stop(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) -> Result<(), String> {

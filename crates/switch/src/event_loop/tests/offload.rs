@@ -1,13 +1,15 @@
 //! An offload beside the loop: another one forwards, what is counted and answered is the same.
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use control::{Batch, Counted, Device, Note, Operation, Registers};
-use dataplane::{DropReason, TableId};
+use dataplane::{DropReason, OffloadNotice, TableId};
 use p4runtime_server::{Server, ServerConfig};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
+use tracing::{Dispatch, dispatcher};
 
 use super::*;
 use crate::metrics::{self, Recent, Selection, Served};
@@ -40,6 +42,11 @@ fn frame(kind: u8) -> [u8; 60] {
 
 impl Beside {
     fn start(wait: Wait) -> Beside {
+        Beside::start_that_tells(wait, Dispatch::none())
+    }
+
+    /// One whose events go there.
+    fn start_that_tells(wait: Wait, events: Dispatch) -> Beside {
         let (mut event_loop, handle, one, two) = forwarder(&[]);
         event_loop.set_wait(wait);
         let (offload, core) = Double::new(Takes::EvenPorts);
@@ -52,7 +59,8 @@ impl Beside {
             "not before frames may come"
         );
         let running = thread::spawn(move || {
-            event_loop.run(AfterReplay::Serve).expect("no error");
+            let run = || event_loop.run(AfterReplay::Serve);
+            dispatcher::with_default(&events, run).expect("no error");
             event_loop
         });
         let device = Device::new(Arc::new(handle.clone()), Registers::PerWorker);
@@ -245,6 +253,65 @@ fn an_offload_that_fails_between_two_calls_is_taken_out_without_another_event() 
         assert_eq!(receive(&mut beside.one, 1)[0][0], 2);
         beside.core().is_gone = false;
         beside.stop();
+    }
+}
+
+/// Lines of a log.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Told {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no panic").extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_happens_to_the_offload_is_logged_once_while_it_forwards_on() {
+    let told = Told::default();
+    let to = told.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || to.clone());
+    let beside = Beside::start_that_tells(Wait::Sleep, Dispatch::new(subscriber.finish()));
+    beside.core().notices.extend([
+        OffloadNotice::LoadedAnew {
+            table: "table \"l2\"".to_owned(),
+            n_entries: 200,
+            n_entries_max: 320,
+            taken_ns: 34_567_890,
+        },
+        OffloadNotice::DoesWithout {
+            what: "spares".to_owned(),
+            reason: "no memory".to_owned(),
+        },
+    ]);
+    beside.write(&[(3, 1)]);
+    beside.write(&[(4, 1)]);
+    assert_eq!(beside.is_offloaded(), [Some(true), Some(true)]);
+    beside.stop();
+    let told = String::from_utf8(told.0.lock().expect("no panic").clone()).expect("text");
+    let lines = |event: &str| -> Vec<String> {
+        let event = format!("event=\"{event}\"");
+        let lines = told.lines().filter(|line| line.contains(&event));
+        lines.map(str::to_owned).collect()
+    };
+    let [anew] = &lines("offload_loaded_anew")[..] else {
+        panic!("{told}");
+    };
+    for part in [" INFO ", "entries=200", "room=320", "taken_ms=34", "\"l2\""] {
+        assert!(anew.contains(part), "no {part} in {anew}");
+    }
+    let [without] = &lines("offload_without")[..] else {
+        panic!("{told}");
+    };
+    for part in [" WARN ", "what=\"spares\"", "reason=\"no memory\""] {
+        assert!(without.contains(part), "no {part} in {without}");
     }
 }
 

@@ -1,0 +1,42 @@
+//! What tests of the runtime have in common.
+
+use std::io;
+use std::path::Path;
+
+use bpf::{Instruction, Program, ProgramConfig, ProgramKind};
+
+use crate::compile::compile;
+use crate::image::{Image, Room};
+
+/// An image with tables and groups.
+pub(super) fn image() -> Image {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/exchange.p4");
+    let program = stf::load(&path, &p4_compiler::Options::default()).expect("a sound program");
+    compile(&program, &Room::default()).expect("it fits")
+}
+
+/// A program over copies that does nothing.
+pub(super) fn passing() -> io::Result<Program> {
+    let instruction = |code, immediate| Instruction {
+        code,
+        registers: 0,
+        offset: 0,
+        immediate,
+    };
+    Program::load(&ProgramConfig {
+        name: "passing",
+        kind: ProgramKind::XdpDeviceMap,
+        has_fragments: false,
+        instructions: &[instruction(0xb7, 2), instruction(0x95, 0)],
+    })
+}
+
+/// Whether the kernel lets us; elsewhere it is said that nothing was tested.
+pub(super) fn may_use_bpf() -> bool {
+    let error = passing().err().map(|error| error.kind());
+    let may = error != Some(io::ErrorKind::PermissionDenied);
+    if !may {
+        eprintln!("NOT TESTED: bpf(2) needs root outside any user namespace");
+    }
+    may
+}

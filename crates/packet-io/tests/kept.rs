@@ -1,0 +1,209 @@
+//! Programs that are kept beyond their process, and ports that take their own program back. The kernel lets only root
+//! outside any user namespace load them.
+
+mod frames;
+mod namespace;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bpf::{AttachMode, Instruction, Link, Program, ProgramConfig, ProgramKind};
+use frames::{numbered, receive, send};
+use namespace::{in_root_mount_namespace, in_root_namespace, ip, veth_pair};
+use packet_io::{
+    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, LinkEvent, PortError, links,
+};
+
+/// `XDP_PASS`.
+const PASS: i32 = 2;
+/// `XDP_TX`: a frame goes back to where it comes from.
+const BACK: i32 = 3;
+
+/// A program that ends with this verdict.
+fn program(verdict: i32, has_fragments: bool) -> Program {
+    let instruction = |code, immediate| Instruction {
+        code,
+        registers: 0,
+        offset: 0,
+        immediate,
+    };
+    let instructions = [instruction(0xb7, verdict), instruction(0x95, 0)];
+    let config = ProgramConfig {
+        name: "test",
+        kind: ProgramKind::Xdp,
+        has_fragments,
+        instructions: &instructions,
+    };
+    Program::load(&config).expect("a program that does nothing else")
+}
+
+fn run(command: &str) {
+    let mut words = command.split(' ');
+    let program = words.next().expect("a program");
+    let status = Command::new(program).args(words).status();
+    assert!(status.expect("it is installed").success(), "{command}");
+}
+
+/// A cable whose end `v0` takes what programs send back, as long as a program runs there.
+fn cable() -> Link {
+    veth_pair("v0", "v1");
+    attach("v0", &program(PASS, false))
+}
+
+fn attach(interface: &str, program: &Program) -> Link {
+    let link = Link::attach_xdp(program, index_of(interface), AttachMode::Native);
+    link.expect("an interface without a program")
+}
+
+/// Runs a test with a folder of a BPF file system.
+fn with_folder(test: &str, body: impl FnOnce(&Path)) {
+    in_root_mount_namespace(test, || {
+        let folder: PathBuf = format!("/tmp/reprise-{test}-{}", std::process::id()).into();
+        fs::create_dir(&folder).expect("a new folder");
+        run(&format!("mount -t bpf bpf {}", folder.display()));
+        body(&folder);
+        run(&format!("umount {}", folder.display()));
+        fs::remove_dir(&folder).expect("an empty folder");
+    });
+}
+
+fn open(kept: Option<&Path>) -> Result<AfXdpPort, PortError> {
+    let config = AfXdpConfig {
+        kept: kept.map(Path::to_owned),
+        ..AfXdpConfig::default()
+    };
+    AfXdpPort::open("v1", &config)
+}
+
+fn outside() -> AfPacketPort {
+    AfPacketPort::open("v0", AfPacketConfig::default()).expect("an interface that is free")
+}
+
+/// The number of the interface that has this name now.
+fn index_of(interface: &str) -> u32 {
+    let index = |event| match event {
+        LinkEvent::Present(link) if link.name == interface => Some(link.index.cast_unsigned()),
+        _ => None,
+    };
+    let mut events = links().expect("rtnetlink").into_iter();
+    events.find_map(index).expect("the interface")
+}
+
+fn is_attached() -> bool {
+    let output = Command::new("ip").args(["link", "show", "v1"]).output();
+    let output = output.expect("iproute2 is installed");
+    String::from_utf8_lossy(&output.stdout).contains("xdp")
+}
+
+fn assert_comes_to(port: &mut AfXdpPort, outside: &mut AfPacketPort, number: u32) {
+    send(outside, [numbered(number, 100)]);
+    assert_eq!(receive(port, 1), [numbered(number, 100)]);
+}
+
+fn assert_comes_back(outside: &mut AfPacketPort, number: u32) {
+    send(outside, [numbered(number, 100)]);
+    assert_eq!(receive(outside, 1), [numbered(number, 100)]);
+}
+
+#[test]
+fn what_is_kept_for_an_interface_that_is_gone_does_not_take_over_another_one_s() {
+    with_folder(
+        "what_is_kept_for_an_interface_that_is_gone_does_not_take_over_another_one_s",
+        |folder| {
+            let _gone = cable();
+            let port = open(Some(folder)).expect("a port");
+            port.interface().keep().expect("a name");
+            drop(port);
+            assert!(is_attached());
+            let mut port = open(Some(folder)).expect("its program is taken over");
+            port.interface().run_own().expect("its own program");
+            assert_comes_to(&mut port, &mut outside(), 1);
+            port.interface().keep().expect("a name");
+            drop(port);
+            ip("link del v1");
+            let _cable = cable();
+            let other = attach("v1", &program(BACK, false));
+            let error = open(Some(folder)).err();
+            assert!(
+                matches!(error, Some(PortError::XdpInUse { .. })),
+                "{error:?}"
+            );
+            assert_comes_back(&mut outside(), 2);
+            drop(other);
+            // The name is no hindrance for the next one.
+            let mut port = open(Some(folder)).expect("a port");
+            assert_comes_to(&mut port, &mut outside(), 3);
+            port.interface().keep().expect("a name");
+            drop(port);
+            assert!(is_attached());
+        },
+    );
+}
+
+#[test]
+fn what_is_kept_by_a_name_that_cannot_be_removed_is_the_port_s_own_program() {
+    with_folder(
+        "what_is_kept_by_a_name_that_cannot_be_removed_is_the_port_s_own_program",
+        |folder| {
+            let _cable = cable();
+            let mut port = open(Some(folder)).expect("a port");
+            let running = port.interface().run(&program(BACK, false));
+            running.expect("another program");
+            assert_comes_back(&mut outside(), 1);
+            port.interface().keep().expect("a name");
+            run(&format!("mount -o remount,bind,ro {}", folder.display()));
+            port.interface().run_own().expect("its own program");
+            assert_comes_to(&mut port, &mut outside(), 2);
+            let error = port.interface().keep().expect_err("a name that stays");
+            assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+            drop(port);
+            assert!(is_attached());
+            // What forwards is over: who comes next has the frames.
+            let mut port = open(Some(folder)).expect("its program is taken over");
+            port.interface().run_own().expect("its own program");
+            assert_comes_to(&mut port, &mut outside(), 3);
+        },
+    );
+}
+
+#[test]
+fn a_port_s_own_program_that_the_driver_refuses_is_told_and_what_ran_runs_on() {
+    with_folder(
+        "a_port_s_own_program_that_the_driver_refuses_is_told_and_what_ran_runs_on",
+        |folder| {
+            let _cable = cable();
+            let earlier = attach("v1", &program(BACK, true));
+            earlier.pin(&folder.join("v1")).expect("a name");
+            drop(earlier);
+            let mut port = open(Some(folder)).expect("a program that is taken over");
+            // The port's own program takes no frames in several pieces, as these would be.
+            ip("link set v0 mtu 9000");
+            let error = port.interface().run_own().expect_err("a refusal");
+            assert_eq!(error.raw_os_error(), Some(libc::ERANGE), "{error}");
+            assert_comes_back(&mut outside(), 1);
+            ip("link set v0 mtu 1500");
+            port.interface().run_own().expect("its own program");
+            assert_comes_to(&mut port, &mut outside(), 2);
+        },
+    );
+}
+
+#[test]
+fn a_port_that_is_closed_or_without_its_interface_has_no_program_to_take_back() {
+    in_root_namespace(
+        "a_port_that_is_closed_or_without_its_interface_has_no_program_to_take_back",
+        || {
+            let _cable = cable();
+            let port = open(None).expect("a port");
+            let interface = port.interface();
+            ip("link del v0");
+            interface.run_own().expect("nothing to do");
+            drop(port);
+            interface.run_own().expect("nothing to do");
+            let closed = interface.run(&program(BACK, false)).expect_err("closed");
+            assert_eq!(closed.kind(), io::ErrorKind::NotFound);
+        },
+    );
+}
