@@ -48,7 +48,7 @@ pub use crate::asm::{Code, Symbol};
 pub use encode::{EncodeError, EncodedKey};
 pub use layout::{
     ACTION_MISS, ACTION_NONE, ACTION_PUNT, Body, Counters, FanOut, GroupArg, Heap, Index,
-    Interface, KeyPart, KeyPlace, NEVER, Noted, Origin, Scratch, TableLayout,
+    Interface, KeyPart, KeyPlace, NEVER, Noted, Origin, Scratch, TableLayout, Turns,
 };
 
 use std::collections::BTreeMap;
@@ -86,6 +86,8 @@ pub enum MapRole {
     FanOuts,
     /// From fan-out and port to the place of the port's first copy.
     Places,
+    /// What is known of a processor's turn.
+    Turns,
 }
 
 /// A map to be made.
