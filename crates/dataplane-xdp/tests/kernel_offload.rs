@@ -399,6 +399,31 @@ fn packets_whose_copies_a_full_port_would_refuse_are_dropped_before_they_are_mad
 }
 
 #[test]
+fn copies_by_a_port_with_room_are_made_though_others_of_the_packet_are_refused() {
+    in_root_namespace(
+        "copies_by_a_port_with_room_are_made_though_others_of_the_packet_are_refused",
+        || {
+            let mut beside = with_two_groups();
+            let mut replicas: Vec<_> = (0..N_COPIES as u16).map(|it| (1, it)).collect();
+            replicas.push((2, 9));
+            beside.group(7, &replicas, true);
+            beside.insert(5, "flood", &[7]);
+            beside.drain();
+            let n_packets = u64::from(burst::FRAMES);
+            // Also where it is known already that the other port is full.
+            for n_bursts in 1..=2 {
+                beside.send_bursts(0, &[5], 1);
+                beside.await_ended(n_bursts * n_packets * (N_COPIES + 1));
+                let after = TooMuch::so_far(&mut beside);
+                assert_eq!(after.n_sent_by_other, n_bursts * n_packets, "{after:?}");
+                assert!(after.n_refused > 0, "{after:?}");
+            }
+            beside.assert_accounted();
+        },
+    );
+}
+
+#[test]
 fn what_a_full_port_refused_is_forwarded_again_when_nobody_sees_turns_end() {
     in_root_namespace(
         "what_a_full_port_refused_is_forwarded_again_when_nobody_sees_turns_end",

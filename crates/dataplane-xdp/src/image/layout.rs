@@ -390,11 +390,13 @@ impl Turns {
     /// Where it says how many of them are the last packet's, of 4 bytes.
     pub const LAST: i16 = 8;
     /// Where it says how many copies a turn may make, of 4 bytes: those of its first packet in any case. 0 says that
-    /// no limit is known.
+    /// none were refused.
     pub const LIMIT: i16 = 12;
     /// Since when a limit is known, by `CLOCK_MONOTONIC` in nanoseconds, of 8 bytes.
     pub const SINCE: i16 = 16;
-    /// A bit that makes more of it than a turn makes.
+    /// A limit that no turn comes to.
+    pub const ANY: i32 = Self::FULL - 1;
+    /// A bit that makes more of what was made than any limit.
     pub const FULL: i32 = 1 << 30;
     /// With all bits, [`Turns::FULL`] too.
     pub const CLOSED: i32 = i32::MAX;

@@ -40,6 +40,9 @@
 //! 8. *Groups.* See [`FanOut`]. Without it packets of groups are punted. Copies cannot be punted. So as long as a
 //!    table that egress applies has a slot with [`ACTION_PUNT`] ([`FanOut::tables`]), every group is to be written
 //!    as [`ACTION_PUNT`].
+//! 9. *Turns.* Behind each run of a driver's poll it adds 1 to the processor's [`Turns::NUMBER`]. When a port's device has
+//!    refused copies, it sets the port's [`Turns::LIMIT`], [`Turns::SINCE`] if there was no limit, and [`Turns::MADE`] to
+//!    [`Turns::CLOSED`], if [`Turns::TURN`] is this turn. A loader that does none of that has every packet copied.
 
 mod encode;
 mod layout;

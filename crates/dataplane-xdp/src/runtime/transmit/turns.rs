@@ -79,25 +79,43 @@ pub(super) fn limit(asm: &mut Assembler) {
     asm.alu_imm(Alu::And, R3, !Turns::FULL);
     asm.load(Size::B4, R1, R6, Turns::LAST);
     asm.load(Size::B4, R2, R6, Turns::LIMIT);
-    let [first, learned, some, known] = [(); 4].map(|()| asm.label());
-    asm.jump_if(Jump::Eq, R3, R1, first);
-    // Those of the last packet do not fit, or those that waited in the device's queue when it came, of the one before.
-    asm.alu(Alu::Sub, R3, R1);
-    asm.alu_imm(Alu::Sub, R3, QUEUE_FRAMES as i32);
-    asm.jump(learned);
-    // The ring is full of what the turn before has made, which was too much.
-    asm.place(first);
-    asm.mov(R3, R2);
-    asm.alu(Alu::Sub, R3, R1);
-    asm.place(learned);
-    asm.jump_if_imm(Jump::Sgt, R3, 0, some);
-    asm.mov_imm(R3, 1);
-    asm.place(some);
+    let [anew, known] = [(); 2].map(|()| asm.label());
+    learn(asm);
     asm.store(Size::B4, R6, Turns::LIMIT, R3);
     asm.store_imm(Size::B4, R6, Turns::MADE, Turns::CLOSED);
-    asm.jump_if_imm(Jump::Ne, R2, 0, known);
+    asm.jump_if_imm(Jump::Eq, R2, 0, anew);
+    asm.jump_if_imm(Jump::Ne, R2, Turns::ANY, known);
+    asm.place(anew);
     asm.call(Helper::KtimeGetNs);
     asm.store(Size::B8, R6, Turns::SINCE, R0);
     asm.place(known);
     asm.place(end);
+}
+
+/// How many copies the next turns may make, into R3, of how many this one has made, R3, and its last packet, R1. R2 is the
+/// limit so far, or 0.
+fn learn(asm: &mut Assembler) {
+    let [first, unknown, any, learned] = [(); 4].map(|()| asm.label());
+    asm.jump_if(Jump::Eq, R3, R1, first);
+    // Those of the last packet do not fit, or those that waited in the device's queue when it came, of the one before.
+    asm.alu(Alu::Sub, R3, R1);
+    asm.alu_imm(Alu::Sub, R3, QUEUE_FRAMES as i32);
+    asm.jump_if_imm(Jump::Sgt, R3, 0, learned);
+    // A packet of many copies behind one of a few.
+    asm.mov(R3, R2);
+    asm.jump(unknown);
+    // The ring is full of what turns before have made: too much, if that was limited, else nothing is known.
+    asm.place(first);
+    asm.jump_if_imm(Jump::Eq, R2, 0, any);
+    asm.mov(R3, R2);
+    asm.jump_if_imm(Jump::Eq, R2, Turns::ANY, learned);
+    asm.alu(Alu::Sub, R3, R1);
+    asm.jump_if_imm(Jump::Sgt, R3, 0, learned);
+    asm.mov_imm(R3, 1);
+    asm.jump(learned);
+    asm.place(unknown);
+    asm.jump_if_imm(Jump::Ne, R2, 0, learned);
+    asm.place(any);
+    asm.mov_imm(R3, u64::from(Turns::ANY.cast_unsigned()));
+    asm.place(learned);
 }
