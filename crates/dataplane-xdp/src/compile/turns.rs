@@ -18,6 +18,10 @@ use crate::{
 /// dropped for what is true no more for no longer.
 const KNOWN_FOR_NS: i32 = 20_000_000;
 
+/// Packets of fewer copies are always copied. To drop one costs nearly as much, and whoever empties the ring meanwhile
+/// makes room for the next: at 8 copies in a thread of the kernel's own, half as many left where packets were dropped.
+const COPIES_MIN: i32 = 32;
+
 impl Emit<'_> {
     /// Drops the packet if the group's port has no room for its copies in this turn, else takes them into account.
     /// The group's slot is in `SLOT`.
@@ -25,6 +29,8 @@ impl Emit<'_> {
         self.asm
             .note("has the port room for the copies in this turn?");
         let [same, unknown, counted, fits] = [(); 4].map(|()| self.asm.label());
+        self.load_word(R1, Word::Replicas);
+        self.asm.jump_if_imm(Jump::Lt, R1, COPIES_MIN, fits);
         self.find_port_of_turn(fan_out, fits);
         // R1 is what is known of the port, R4 the number of copies.
         self.load_word(R4, Word::Replicas);
