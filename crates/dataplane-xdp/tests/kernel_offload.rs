@@ -12,9 +12,11 @@ mod frames;
 #[path = "../../packet-io/tests/namespace/mod.rs"]
 mod namespace;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use beside::{Beside, ethtool, frame, left, packets};
+use beside::{Beside, burst, ethtool, frame, left, packets};
 use dataplane::{DropReason, MulticastGroup, OffloadStatus, PortId, Replica, Stream, TableAction};
 use frames::PATIENCE;
 use namespace::{in_root_namespace, ip};
@@ -298,4 +300,149 @@ fn the_default_action_is_changed_like_an_entry() {
         }
         beside.assert_accounted();
     });
+}
+
+/// Copies of the two groups.
+const N_COPIES: u64 = 40;
+const N_OTHERS: u64 = 2;
+/// Places in the ring of a veth.
+const RING: u64 = 256;
+
+/// What became of copies that leave by a port that is full, and by another one.
+#[derive(Debug)]
+struct TooMuch {
+    n_made: u64,
+    n_sent: u64,
+    n_refused: u64,
+    n_sent_by_other: u64,
+}
+
+impl TooMuch {
+    fn so_far(beside: &mut Beside) -> TooMuch {
+        let n_made = beside.made_for(1);
+        let counters = beside.counters();
+        let [n_sent, n_sent_by_other] = [1, 2].map(|port| counters.port(PortId(port)).tx_packets);
+        let n_refused = counters.dropped(DropReason::DeviceRefused);
+        TooMuch {
+            n_made,
+            n_sent,
+            n_refused,
+            n_sent_by_other,
+        }
+    }
+
+    /// Of packets that come together: three of four are the large group's.
+    fn of_bursts(beside: &mut Beside, n_bursts: u32) -> TooMuch {
+        let before = TooMuch::so_far(beside);
+        beside.send_bursts(0, &[3, 4, 3, 3], n_bursts);
+        let n_due = u64::from(n_bursts) * (N_DUE + N_DUE_BY_OTHER);
+        beside.await_ended(before.n_sent + before.n_sent_by_other + before.n_refused + n_due);
+        beside.assert_accounted();
+        let after = TooMuch::so_far(beside);
+        TooMuch {
+            n_made: after.n_made - before.n_made,
+            n_sent: after.n_sent - before.n_sent,
+            n_refused: after.n_refused - before.n_refused,
+            n_sent_by_other: after.n_sent_by_other - before.n_sent_by_other,
+        }
+    }
+}
+
+/// Copies of a burst.
+const N_DUE: u64 = burst::FRAMES as u64 / 4 * 3 * N_COPIES;
+const N_DUE_BY_OTHER: u64 = burst::FRAMES as u64 / 4 * N_OTHERS;
+
+/// Two groups: one of many copies by port 1, one of a few by port 2.
+fn with_two_groups() -> Beside {
+    burst::stay();
+    let mut beside = Beside::new();
+    let replicas = |port: u16, n: u64| (0..n as u16).map(|it| (port, it)).collect::<Vec<_>>();
+    beside.group(5, &replicas(1, N_COPIES), true);
+    beside.group(6, &replicas(2, N_OTHERS), true);
+    beside.insert(3, "flood", &[5]);
+    beside.insert(4, "flood", &[6]);
+    beside.drain();
+    beside
+}
+
+#[test]
+fn packets_whose_copies_a_full_port_would_refuse_are_dropped_before_they_are_made() {
+    in_root_namespace(
+        "packets_whose_copies_a_full_port_would_refuse_are_dropped_before_they_are_made",
+        || {
+            let mut beside = with_two_groups();
+            // Nobody empties the ring while one processor makes copies.
+            let first = TooMuch::of_bursts(&mut beside, 1);
+            assert!(
+                (RING - N_COPIES..N_DUE / 2).contains(&first.n_sent),
+                "{first:?}"
+            );
+            assert_eq!(first.n_refused, N_DUE - first.n_sent, "{first:?}");
+            assert!(first.n_made < first.n_sent + N_COPIES, "{first:?}");
+            assert_eq!(first.n_sent_by_other, N_DUE_BY_OTHER);
+            // What comes alone is forwarded at once.
+            let n_received = first.n_sent as usize;
+            assert_eq!(beside.receive(1, n_received).len(), n_received);
+            beside.send(0, [frame(3, 7)]);
+            let copies: Vec<_> = (0..N_COPIES as u16).map(|it| left(3, 7, it)).collect();
+            assert_eq!(beside.receive(1, copies.len()), copies);
+            // How much fits is known: nearly all copies that are made leave.
+            let n_bursts = 50;
+            let more = TooMuch::of_bursts(&mut beside, n_bursts);
+            let n_in_vain = more.n_made - more.n_sent;
+            assert!(n_in_vain < more.n_sent / 10, "{more:?}");
+            assert!(more.n_sent > RING, "{more:?}");
+            let n_due_by_other = u64::from(n_bursts) * N_DUE_BY_OTHER;
+            assert_eq!(more.n_sent_by_other, n_due_by_other);
+        },
+    );
+}
+
+#[test]
+fn copies_by_a_port_with_room_are_made_though_others_of_the_packet_are_refused() {
+    in_root_namespace(
+        "copies_by_a_port_with_room_are_made_though_others_of_the_packet_are_refused",
+        || {
+            let mut beside = with_two_groups();
+            let mut replicas: Vec<_> = (0..N_COPIES as u16).map(|it| (1, it)).collect();
+            replicas.push((2, 9));
+            beside.group(7, &replicas, true);
+            beside.insert(5, "flood", &[7]);
+            beside.drain();
+            let n_packets = u64::from(burst::FRAMES);
+            // Also where it is known already that the other port is full.
+            for n_bursts in 1..=2 {
+                beside.send_bursts(0, &[5], 1);
+                beside.await_ended(n_bursts * n_packets * (N_COPIES + 1));
+                let after = TooMuch::so_far(&mut beside);
+                assert_eq!(after.n_sent_by_other, n_bursts * n_packets, "{after:?}");
+                assert!(after.n_refused > 0, "{after:?}");
+            }
+            beside.assert_accounted();
+        },
+    );
+}
+
+#[test]
+fn what_a_full_port_refused_is_forwarded_again_when_nobody_sees_turns_end() {
+    in_root_namespace(
+        "what_a_full_port_refused_is_forwarded_again_when_nobody_sees_turns_end",
+        || {
+            let mut beside = with_two_groups();
+            beside.set_offload_that_leaves(beside.served(), Arc::new(AtomicBool::new(true)));
+            beside.assert_forwards();
+            let first = TooMuch::of_bursts(&mut beside, 1);
+            assert!(first.n_refused > 0, "{first:?}");
+            let n_received = first.n_sent as usize;
+            assert_eq!(beside.receive(1, n_received).len(), n_received);
+            beside.switch.set_offload(None);
+            let start = Instant::now();
+            let mut copies = Vec::new();
+            while copies.len() < N_COPIES as usize {
+                assert!(start.elapsed() < PATIENCE, "{}", copies.len());
+                beside.send(0, [frame(3, 7)]);
+                copies.extend(beside.receive_now(1));
+            }
+        },
+    );
 }

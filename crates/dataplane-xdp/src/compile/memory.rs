@@ -10,7 +10,7 @@ use bpf::MapConfig;
 use super::{control, crc::Crc, layout::Layout};
 use crate::image::{
     Body, Counters, FanOut, GroupArg, Heap, Index, Interface, KeyPart, MapKind, MapRef, MapRole,
-    MapSpec, Room, TableLayout,
+    MapSpec, Room, TableLayout, Turns,
 };
 
 /// Keys of so few bits are positions in an array: 4096 numbers are four pages.
@@ -403,6 +403,15 @@ impl Memory {
             n_instances,
             MapConfig::NO_PREALLOCATION,
         );
+        let turns = self.add(MapSpec {
+            role: MapRole::Turns,
+            name: "turns".into(),
+            kind: MapKind::PerCpuArray,
+            key_bytes: 4,
+            value_bytes: Turns::BYTES,
+            n_entries_max: 1,
+            flags: 0,
+        });
         let mut body = Body::new(0, n + 1, false, GroupArg::N);
         let first = self.heap.bytes.next_multiple_of(LINE_BYTES);
         body.first = first;
@@ -426,6 +435,7 @@ impl Memory {
             },
             devices,
             places,
+            turns,
             instances,
             n_instances,
             note_bytes: 0,

@@ -33,6 +33,7 @@ mod paths;
 mod ports;
 mod primitive;
 mod truth;
+mod turns;
 mod uses;
 mod variable;
 mod wire;

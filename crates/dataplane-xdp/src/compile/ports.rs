@@ -32,6 +32,8 @@ pub(super) enum End {
     Send = 1,
     /// Replicated.
     FanOut = 2,
+    /// Dropped, as all its copies would be refused.
+    Refused = 3,
 }
 
 /// `BPF_F_BROADCAST`
@@ -340,6 +342,7 @@ impl Emit<'_> {
         self.asm.jump_if_imm(Jump::Ne, R1, 0, some);
         self.drop_for(DropReason::MulticastGroupEmpty);
         self.asm.place(some);
+        self.drop_without_room(fan_out);
         // Stale values of headers that are not there do not travel with the frame.
         for header in note.stale(self.needs) {
             let fresh = self.asm.label();
@@ -390,17 +393,21 @@ impl Emit<'_> {
         self.asm.alu_imm(Alu::Add, R1, counters.received as i32);
         self.count_packet(Word::IngressBytes);
         self.count_journal();
-        let (sent, replicated) = (self.asm.label(), self.asm.label());
+        let [sent, replicated, refused] = [(); 3].map(|()| self.asm.label());
         self.load_word(R1, Word::End);
         self.asm.jump_if_imm(Jump::Eq, R1, End::Send as i32, sent);
         self.asm
             .jump_if_imm(Jump::Eq, R1, End::FanOut as i32, replicated);
+        self.asm
+            .jump_if_imm(Jump::Eq, R1, End::Refused as i32, refused);
         self.load_word(R1, Word::Reason);
         self.asm.alu_imm(Alu::Add, R1, counters.dropped as i32);
         self.count_packet(Word::IngressBytes);
         self.exit(XDP_DROP);
         self.asm.place(replicated);
         self.redirect_to_group();
+        self.asm.place(refused);
+        self.finish_refused();
         self.asm.place(sent);
         self.load_word(R1, Word::OutPort);
         self.asm.alu_imm(Alu::Add, R1, counters.sent as i32);
@@ -414,12 +421,7 @@ impl Emit<'_> {
         };
         let devices = fan_out.devices;
         let gone = self.asm.label();
-        self.load_word(R1, Word::Replicas);
-        self.asm.alu_imm(Alu::Sub, R1, 1);
-        self.store_word(Word::SentBytes, R1);
-        let replicated = self.memory.counters.replicated;
-        self.asm.mov_imm(R1, u64::from(replicated));
-        self.count_packet(Word::SentBytes);
+        self.count_replication();
         self.load_word(R1, Word::FanOut);
         self.asm.store(Size::B4, R10, STACK_KEY, R1);
         self.look_up(devices, STACK_KEY);
@@ -431,6 +433,16 @@ impl Emit<'_> {
         self.asm.exit();
         self.asm.place(gone);
         self.exit(XDP_ABORTED);
+    }
+
+    /// A packet, and the copies made of it beyond one.
+    pub(super) fn count_replication(&mut self) {
+        self.load_word(R1, Word::Replicas);
+        self.asm.alu_imm(Alu::Sub, R1, 1);
+        self.store_word(Word::SentBytes, R1);
+        let replicated = self.memory.counters.replicated;
+        self.asm.mov_imm(R1, u64::from(replicated));
+        self.count_packet(Word::SentBytes);
     }
 
     /// Writes [`Origin`] in front of a frame. One that has no room there goes without.
@@ -483,13 +495,24 @@ impl Emit<'_> {
 
     /// One more packet, of so many bytes, at the counter whose number is in `R1`.
     pub(super) fn count_packet(&mut self, bytes: Word) {
+        self.add_to_counter(None, bytes);
+    }
+
+    /// So many more packets, or one, and so many bytes, at the counter whose number is in `R1`.
+    pub(super) fn add_to_counter(&mut self, packets: Option<Word>, bytes: Word) {
         let missing = self.asm.label();
         self.asm.store(Size::B4, R10, STACK_KEY, R1);
         let map = self.memory.counter_map;
         self.look_up(map, STACK_KEY);
         self.asm.jump_if_imm(Jump::Eq, R0, 0, missing);
         self.asm.load(Size::B8, R1, R0, 0);
-        self.asm.alu_imm(Alu::Add, R1, 1);
+        match packets {
+            Some(packets) => {
+                self.load_word(R2, packets);
+                self.asm.alu(Alu::Add, R1, R2);
+            }
+            None => self.asm.alu_imm(Alu::Add, R1, 1),
+        }
         self.asm.store(Size::B8, R0, 0, R1);
         self.load_word(R2, bytes);
         self.asm.load(Size::B8, R1, R0, 8);

@@ -1,6 +1,6 @@
 //! Where things are in an image's maps.
 
-use dataplane::{ActionId, CounterId, DropReason, PortId, TableId};
+use dataplane::{ActionId, CounterId, DropReason, PortId, Replica, TableId};
 
 use super::MapRef;
 
@@ -289,6 +289,8 @@ pub struct FanOut {
     pub devices: MapRef,
     /// From fan-out and port to the place of its first instance.
     pub places: MapRef,
+    /// What is known of a processor's turn: [`Turns`].
+    pub turns: MapRef,
     /// Where the array of instances is in the heap.
     pub instances: u32,
     /// How many there is room for; a power of two.
@@ -318,7 +320,7 @@ impl Origin {
 /// entries of 4.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scratch {
-    /// How it ended: 0 dropped, 1 sent by a port, 2 replicated.
+    /// How it ended: 0 dropped, 1 sent by a port, 2 replicated, 3 dropped before it was.
     pub end: u32,
     /// The position of the drop reason.
     pub reason: u32,
@@ -345,9 +347,57 @@ pub enum GroupArg {
     FanOut = 0,
     /// How many replicas; 0 drops the packet.
     Replicas = 1,
+    /// 1 more than the port that all of them leave by; 0 where they leave by several.
+    Port = 2,
 }
 
 impl GroupArg {
     /// How many there are.
-    pub const N: u32 = 2;
+    pub const N: u32 = 3;
+
+    /// [`GroupArg::Port`] of these replicas.
+    pub fn port_of(replicas: &[Replica]) -> u32 {
+        let mut ports = replicas.iter().map(|replica| replica.port);
+        match ports.next() {
+            Some(port) if ports.all(|other| other == port) => u32::from(port.0) + 1,
+            _ => 0,
+        }
+    }
+}
+
+/// What a processor knows of the turn that it is in: one run of a driver's poll, after which what copies wait for is
+/// told that they are there. The map [`super::MapRole::Turns`] has one value for each processor: at first the turn's
+/// number, of 4 bytes, which the loader counts up behind each turn; then, from one port to the next with the
+/// [`GroupArg::Port`] as position, what the program and the loader know of the port. All is zero in the beginning.
+///
+/// A device that has refused copies within a turn takes no more before its end, as nobody has been told to make room. So
+/// the program drops a packet whose copies are beyond [`Turns::LIMIT`] before they are made: all of them are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turns;
+
+impl Turns {
+    /// Bytes of a port, as a power of two.
+    pub const SHIFT: u32 = 5;
+    /// Bytes of the value.
+    pub const BYTES: u32 = (Heap::N_PORTS + 1) << Self::SHIFT;
+    /// Where the number of the turn is in the value.
+    pub const NUMBER: i16 = 0;
+    /// Where the number of the turn is, in which copies were made for the port last, of 4 bytes.
+    pub const TURN: i16 = 0;
+    /// Where it says how many copies were made in that turn, of 4 bytes: with [`Turns::FULL`] where no more are to be
+    /// made, [`Turns::CLOSED`] where some were refused.
+    pub const MADE: i16 = 4;
+    /// Where it says how many of them are the last packet's, of 4 bytes.
+    pub const LAST: i16 = 8;
+    /// Where it says how many copies a turn may make, of 4 bytes: those of its first packet in any case. 0 says that
+    /// none were refused.
+    pub const LIMIT: i16 = 12;
+    /// Since when a limit is known, by `CLOCK_MONOTONIC` in nanoseconds, of 8 bytes.
+    pub const SINCE: i16 = 16;
+    /// A limit that no turn comes to.
+    pub const ANY: i32 = Self::FULL - 1;
+    /// A bit that makes more of what was made than any limit.
+    pub const FULL: i32 = 1 << 30;
+    /// With all bits, [`Turns::FULL`] too.
+    pub const CLOSED: i32 = i32::MAX;
 }

@@ -40,6 +40,9 @@
 //! 8. *Groups.* See [`FanOut`]. Without it packets of groups are punted. Copies cannot be punted. So as long as a
 //!    table that egress applies has a slot with [`ACTION_PUNT`] ([`FanOut::tables`]), every group is to be written
 //!    as [`ACTION_PUNT`].
+//! 9. *Turns.* Behind each run of a driver's poll it adds 1 to the processor's [`Turns::NUMBER`]. When a port's device has
+//!    refused copies, it sets the port's [`Turns::LIMIT`], [`Turns::SINCE`] if there was no limit, and [`Turns::MADE`] to
+//!    [`Turns::CLOSED`], if [`Turns::TURN`] is this turn. A loader that does none of that has every packet copied.
 
 mod encode;
 mod layout;
@@ -48,7 +51,7 @@ pub use crate::asm::{Code, Symbol};
 pub use encode::{EncodeError, EncodedKey};
 pub use layout::{
     ACTION_MISS, ACTION_NONE, ACTION_PUNT, Body, Counters, FanOut, GroupArg, Heap, Index,
-    Interface, KeyPart, KeyPlace, NEVER, Noted, Origin, Scratch, TableLayout,
+    Interface, KeyPart, KeyPlace, NEVER, Noted, Origin, Scratch, TableLayout, Turns,
 };
 
 use std::collections::BTreeMap;
@@ -86,6 +89,8 @@ pub enum MapRole {
     FanOuts,
     /// From fan-out and port to the place of the port's first copy.
     Places,
+    /// What is known of a processor's turn.
+    Turns,
 }
 
 /// A map to be made.

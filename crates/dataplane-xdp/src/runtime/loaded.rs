@@ -105,6 +105,15 @@ impl Egress {
     }
 }
 
+fn transmit(ports: &[KernelPort], image: &Image, maps: &Maps) -> io::Result<Transmit> {
+    let indices = ports.iter().map(|port| (port.id, port.interface.index()));
+    let turns = image
+        .fan_out
+        .as_ref()
+        .map(|fan_out| maps.get(fan_out.turns));
+    Transmit::of_ports(indices, turns.transpose()?)
+}
+
 /// The tables, and the groups where the kernel makes copies, as the writer has them.
 fn written_to(
     program: &dataplane::Program,
@@ -147,10 +156,9 @@ impl Loaded {
         let program = written.state().program();
         let room = room(ports, left);
         let image = compile(program, &room).map_err(|refused| refused.to_string())?;
-        let interfaces = ports.iter().map(|port| port.interface.index());
-        let transmit = Transmit::new(interfaces).map_err(kernel("count what devices take"))?;
         let n_sockets = ports.iter().map(|port| port.interface.n_queues()).sum();
         let maps = Maps::create(&image, n_sockets).map_err(kernel("make maps"))?;
+        let transmit = transmit(ports, &image, &maps).map_err(kernel("count what devices take"))?;
         let maps = Arc::new(maps);
         let egress = Egress::load(&image, &maps, &transmit)?;
         let (freed_to, freed) = mpsc::channel();

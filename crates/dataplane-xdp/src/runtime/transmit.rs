@@ -20,7 +20,7 @@ use bpf::{
     Instruction, Link, Map, MapConfig, MapKind, Program, ProgramConfig, ProgramKind, Write,
     n_possible_processors,
 };
-use dataplane::CounterValue;
+use dataplane::{CounterValue, PortId};
 
 use crate::asm::reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use crate::asm::{Alu, Assembler, Helper, Jump, Reg, Size, Symbol};
@@ -56,7 +56,9 @@ mod note {
 mod count {
     pub(super) const SENT: i16 = 0;
     pub(super) const REFUSED: i16 = 16;
-    pub(super) const BYTES: u32 = 32;
+    /// 1 more than the port, or 0.
+    pub(super) const PORT: i16 = 32;
+    pub(super) const BYTES: u32 = 40;
 }
 
 /// Where the tracepoint has how many frames the driver took: its third argument.
@@ -67,11 +69,15 @@ const EXIT: u8 = 0x95;
 const JUMP: u8 = 0x05;
 
 mod times;
+mod turns;
+
+use turns::TurnEnds;
 
 /// The maps, as the programs name them.
 const NOTES: MapRef = MapRef(0);
 const COUNTS: MapRef = MapRef(1);
 const TIMES: MapRef = MapRef(2);
+const TURNS: MapRef = MapRef(3);
 
 /// What a port's device has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,6 +123,7 @@ pub struct Transmit {
     times: Map,
     _link: Link,
     _program: Program,
+    _turns: Option<TurnEnds>,
 }
 
 impl Transmit {
@@ -125,7 +132,26 @@ impl Transmit {
     /// # Errors
     /// The kernel's error; it has no tracepoint `xdp_devmap_xmit`.
     pub fn new(interfaces: impl IntoIterator<Item = u32>) -> io::Result<Transmit> {
-        let interfaces: Vec<u32> = interfaces.into_iter().collect();
+        let interfaces = interfaces.into_iter();
+        Self::of(interfaces.map(|interface| (interface, 0)).collect(), None)
+    }
+
+    /// The same for the interfaces of ports. Where there is a map of the role [`MapRole::Turns`], it also says there
+    /// when a turn has ended, and when a port has refused copies.
+    ///
+    /// # Errors
+    /// The kernel's error; it has no tracepoint `xdp_devmap_xmit` or `napi_poll`.
+    pub fn of_ports(
+        ports: impl IntoIterator<Item = (PortId, u32)>,
+        turns: Option<&Map>,
+    ) -> io::Result<Transmit> {
+        let ports = ports.into_iter();
+        let places = ports.map(|(port, interface)| (interface, u64::from(port.0) + 1));
+        Self::of(places.collect(), turns)
+    }
+
+    /// Interfaces, and as what turns know them.
+    fn of(interfaces: Vec<(u32, u64)>, turns: Option<&Map>) -> io::Result<Transmit> {
         let map = |name, kind, [key_bytes, value_bytes]: [u32; 2], n_entries_max| {
             Map::create(&MapConfig {
                 name,
@@ -142,15 +168,17 @@ impl Transmit {
         let per_processor = MapKind::PerCpuHash;
         let counts = map("reprise_sent", per_processor, [4, count::BYTES], n_counts)?;
         let times = map("reprise_times", per_processor, [12, 8], times::KEYS_MAX)?;
-        for interface in &interfaces {
-            let zeros = vec![0; counts.value_bytes()];
-            counts.update(&interface.to_ne_bytes(), &zeros, Write::Any)?;
+        for (interface, place) in &interfaces {
+            let mut count = vec![0; count::BYTES as usize];
+            count[count::PORT as usize..].copy_from_slice(&place.to_ne_bytes());
+            let count = count.repeat(n_possible_processors()?);
+            counts.update(&interface.to_ne_bytes(), &count, Write::Any)?;
         }
         let program = Program::load(&ProgramConfig {
             name: "reprise_taken",
             kind: ProgramKind::RawTracepoint,
             has_fragments: false,
-            instructions: &at_tracepoint(&notes, &counts, &times)?,
+            instructions: &at_tracepoint(&notes, &counts, &times, turns)?,
         })?;
         let link = Link::attach_tracepoint(&program, c"xdp_devmap_xmit")?;
         Ok(Transmit {
@@ -159,6 +187,7 @@ impl Transmit {
             times,
             _link: link,
             _program: program,
+            _turns: turns.map(TurnEnds::new).transpose()?,
         })
     }
 
@@ -210,7 +239,7 @@ impl Transmit {
                 .chunks_exact(8)
                 .filter_map(|word| Some(u64::from_ne_bytes(word.try_into().ok()?)))
                 .collect();
-            if let [sent, sent_bytes, refused, refused_bytes] = words[..] {
+            if let [sent, sent_bytes, refused, refused_bytes, _] = words[..] {
                 sum.sent.packets += sent;
                 sum.sent.bytes += sent_bytes;
                 sum.refused.packets += refused;
@@ -304,7 +333,12 @@ fn note_frame(asm: &mut Assembler, has_origin_alone: bool) {
 }
 
 /// The program at the tracepoint: of the frames that were noted the first ones were taken.
-fn at_tracepoint(notes: &Map, counts: &Map, times: &Map) -> io::Result<Vec<Instruction>> {
+fn at_tracepoint(
+    notes: &Map,
+    counts: &Map,
+    times: &Map,
+    turns: Option<&Map>,
+) -> io::Result<Vec<Instruction>> {
     let mut asm = Assembler::default();
     asm.mov(R6, R1);
     asm.store_imm(Size::B4, R10, -4, 0);
@@ -348,9 +382,14 @@ fn at_tracepoint(notes: &Map, counts: &Map, times: &Map) -> io::Result<Vec<Instr
             asm.store(Size::B8, R0, at, R1);
         }
     }
+    let mut maps = vec![notes, counts, times];
+    if let Some(turns) = turns {
+        turns::limit(&mut asm);
+        maps.push(turns);
+    }
     times::add(&mut asm);
     give(&mut asm, 0);
-    linked(asm, &[notes, counts, times])
+    linked(asm, &maps)
 }
 
 /// Counts one frame, of as many bytes as R1 says.

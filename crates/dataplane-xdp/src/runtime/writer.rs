@@ -18,7 +18,7 @@ use super::groups::FanOuts;
 use super::maps::Maps;
 use super::messages::{Failure, Freed, Message, Op, Progress, TableRef, Waiting};
 use super::table::{Table, TableOp};
-use crate::image::{EncodedKey, TableLayout};
+use crate::image::{EncodedKey, GroupArg, TableLayout};
 
 /// How long no commit has come when keys of removed entries are taken out. In the grace period after that no other
 /// key can be put in, which a commit that comes then waits for.
@@ -204,7 +204,8 @@ impl Writer {
             let error = io::Error::other("no room for more versions of multicast groups");
             return Err(error.into());
         };
-        let args = [number, replicas.len() as u32].map(Into::into);
+        let port = GroupArg::port_of(replicas);
+        let args = [number, replicas.len() as u32, port].map(Into::into);
         let slot = layout.encode_slot(0, &args);
         self.write(TableRef::Groups, version, &TableOp::Show { body, slot })?;
         self.is_stock_due = true;

@@ -16,6 +16,8 @@ use dataplane::{
 use dataplane_xdp::runtime::{KernelOffload, KernelPort};
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
 
+pub mod burst;
+
 use crate::frames::{PATIENCE, numbered, receive, send};
 use crate::namespace::veth_pair;
 
@@ -44,6 +46,13 @@ pub fn ethtool(arguments: &str) {
     let mut command = Command::new("ethtool");
     let output = command.args(arguments.split_whitespace()).output().unwrap();
     assert!(output.status.success(), "ethtool {arguments}: {output:?}");
+}
+
+fn interface_index(name: &str) -> u32 {
+    let mut ip = Command::new("ip");
+    let shown = ip.args(["-oneline", "link", "show", name]).output();
+    let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
+    shown.split(':').next().unwrap().parse().unwrap()
 }
 
 /// A frame to an address, with a number.
@@ -257,10 +266,38 @@ impl Beside {
     }
 
     pub fn by_port(&mut self, port: u64) -> u64 {
+        self.cell("ExchangeIngress.by_port", port)
+    }
+
+    /// Copies that were made for a port.
+    pub fn made_for(&mut self, port: u16) -> u64 {
+        self.cell("ExchangeEgress.copies", port.into())
+    }
+
+    fn cell(&mut self, counter: &str, cell: u64) -> u64 {
         self.switch.collect();
         let program = self.switch.program().unwrap();
-        let counter = program.counter("ExchangeIngress.by_port").unwrap();
-        self.switch.counter_cell(counter, port).unwrap().packets
+        let counter = program.counter(counter).unwrap();
+        self.switch.counter_cell(counter, cell).unwrap().packets
+    }
+
+    /// Sends frames that come by a port together, so many times, to these addresses in turn.
+    pub fn send_bursts(&self, port: usize, to: &[u8], n_bursts: u32) {
+        let interface = interface_index(&format!("out{port}"));
+        burst::send(interface, &frame(0, 0), to, n_bursts);
+    }
+
+    /// Until all that came is accounted for, so many copies and packets included.
+    pub fn await_ended(&mut self, n: u64) {
+        let start = Instant::now();
+        loop {
+            let counters = self.counters();
+            let refused = counters.dropped(DropReason::DeviceRefused);
+            if counters.transmitted + refused == n {
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "{counters:?}, expected {n}");
+        }
     }
 
     pub fn assert_forwards(&self) {

@@ -69,8 +69,11 @@ control ExchangeIngress(inout headers_t headers, inout metadata_t meta, inout st
 }
 
 control ExchangeEgress(inout headers_t headers, inout metadata_t meta, inout standard_metadata_t standard) {
+    counter(16, CounterType.packets) copies;
+
     apply {
         if (standard.instance_type == 5) {
+            copies.count((bit<32>) standard.egress_port);
             headers.tag.instance = standard.egress_rid;
         }
     }

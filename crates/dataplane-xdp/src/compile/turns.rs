@@ -1,0 +1,100 @@
+//! Packets that are dropped before their copies are made: the port's device would take none of them in this turn, or
+//! not all. See [`Turns`] for what is known, and `runtime/transmit/turns.rs` for how it is learned.
+
+use dataplane::DropReason;
+
+use super::{
+    emit::{Emit, SLOT, STACK_KEY, XDP_DROP},
+    layout::Word,
+    ports::End,
+};
+use crate::{
+    asm::{Alu, Jump, Label, Size, reg::*},
+    image::{Body, FanOut, GroupArg, Heap, Turns},
+};
+
+/// How long a limit is known, in nanoseconds. Then the port is tried anew, which costs some copies of one packet: of
+/// 5,000 packets a second that leave in 64 copies each, one in a hundred. Whatever has changed meanwhile, packets are
+/// dropped for what is true no more for no longer.
+const KNOWN_FOR_NS: i32 = 20_000_000;
+
+/// Packets of fewer copies are always copied. To drop one costs nearly as much, and whoever empties the ring meanwhile
+/// makes room for the next: at 8 copies in a thread of the kernel's own, half as many left where packets were dropped.
+const COPIES_MIN: i32 = 32;
+
+impl Emit<'_> {
+    /// Drops the packet if the group's port has no room for its copies in this turn, else takes them into account.
+    /// The group's slot is in `SLOT`.
+    pub(super) fn drop_without_room(&mut self, fan_out: &FanOut) {
+        self.asm
+            .note("has the port room for the copies in this turn?");
+        let [same, unknown, counted, fits] = [(); 4].map(|()| self.asm.label());
+        self.load_word(R1, Word::Replicas);
+        self.asm.jump_if_imm(Jump::Lt, R1, COPIES_MIN, fits);
+        self.find_port_of_turn(fan_out, fits);
+        // R1 is what is known of the port, R4 the number of copies.
+        self.load_word(R4, Word::Replicas);
+        self.asm.load(Size::B4, R2, R0, Turns::NUMBER);
+        self.asm.load(Size::B4, R3, R1, Turns::TURN);
+        self.asm.jump_if(Jump::Eq, R2, R3, same);
+        self.asm.store(Size::B4, R1, Turns::TURN, R2);
+        self.asm.place(unknown);
+        self.asm.mov(R3, R4);
+        self.asm.jump(counted);
+        self.asm.place(same);
+        self.asm.load(Size::B4, R3, R1, Turns::MADE);
+        self.asm.load(Size::B4, R5, R1, Turns::LIMIT);
+        self.asm.alu(Alu::Add, R3, R4);
+        self.asm.jump_if_imm(Jump::Eq, R5, 0, counted);
+        self.asm.jump_if(Jump::Le, R3, R5, counted);
+        self.refuse_or_forget();
+        self.asm.jump_if_imm(Jump::Ge, R3, Turns::FULL, unknown);
+        self.asm.place(counted);
+        self.asm.store(Size::B4, R1, Turns::MADE, R3);
+        self.asm.store(Size::B4, R1, Turns::LAST, R4);
+        self.asm.place(fits);
+    }
+
+    /// The turn in R0, what is known of the group's port in R1.
+    fn find_port_of_turn(&mut self, fan_out: &FanOut, unknown: Label) {
+        let port = (Body::ARGS + 8 * GroupArg::Port as u32) as i16;
+        self.asm.load(Size::B8, R1, SLOT, port);
+        self.asm.jump_if_imm(Jump::Eq, R1, 0, unknown);
+        self.asm.store_imm(Size::B4, R10, STACK_KEY, 0);
+        self.look_up(fan_out.turns, STACK_KEY);
+        self.asm.jump_if_imm(Jump::Eq, R0, 0, unknown);
+        self.asm.load(Size::B8, R1, SLOT, port);
+        self.asm
+            .jump_if_imm(Jump::Gt, R1, Heap::N_PORTS as i32, unknown);
+        self.asm.alu_imm(Alu::Lsh, R1, Turns::SHIFT as i32);
+        self.asm.alu(Alu::Add, R1, R0);
+    }
+
+    /// Drops the packet, and all for this port behind it in this turn, so that no smaller group overtakes. Where the
+    /// limit is too old it is forgotten instead.
+    fn refuse_or_forget(&mut self) {
+        let forgotten = self.asm.label();
+        self.load_word(R2, Word::Arrival);
+        self.asm.load(Size::B8, R5, R1, Turns::SINCE);
+        self.asm.alu(Alu::Sub, R2, R5);
+        self.asm.jump_if_imm(Jump::Sge, R2, KNOWN_FOR_NS, forgotten);
+        self.asm.alu(Alu::Sub, R3, R4);
+        self.asm.alu_imm(Alu::Or, R3, Turns::FULL);
+        self.asm.store(Size::B4, R1, Turns::MADE, R3);
+        self.set_word(Word::End, End::Refused as i32);
+        let finish = self.ends.finish;
+        self.asm.jump(finish);
+        self.asm.place(forgotten);
+        self.asm.store_imm(Size::B4, R1, Turns::LIMIT, 0);
+    }
+
+    /// Counts a packet that was dropped so as one whose copies the device has refused.
+    pub(super) fn finish_refused(&mut self) {
+        self.count_replication();
+        let counters = &self.memory.counters;
+        let refused = counters.dropped_for(DropReason::DeviceRefused);
+        self.asm.mov_imm(R1, u64::from(refused));
+        self.add_to_counter(Some(Word::Replicas), Word::IngressBytes);
+        self.exit(XDP_DROP);
+    }
+}

@@ -1,0 +1,121 @@
+//! Turns of drivers, as the programs of the ports want to know them ([`Turns`]): when one has ended, and which port has
+//! refused copies in it.
+
+use std::io;
+
+use bpf::{Link, Map, Program, ProgramConfig, ProgramKind};
+
+use super::{MapRef, QUEUE_FRAMES, count, give, linked};
+use crate::asm::reg::{R0, R1, R2, R3, R4, R6, R10};
+use crate::asm::{Alu, Assembler, Helper, Jump, Label, Size, Symbol};
+use crate::image::{Heap, Turns};
+
+// On the stack, below what is kept there beside.
+const PORT: i16 = -8;
+const KEY: i16 = -12;
+
+/// Counts turns.
+#[derive(Debug)]
+pub(super) struct TurnEnds {
+    _link: Link,
+    _program: Program,
+}
+
+impl TurnEnds {
+    /// # Errors
+    /// The kernel's error; it has no tracepoint `napi_poll`.
+    pub(super) fn new(turns: &Map) -> io::Result<TurnEnds> {
+        let mut asm = Assembler::default();
+        let end = asm.label();
+        find(&mut asm, MapRef(0), end);
+        asm.load(Size::B4, R1, R0, Turns::NUMBER);
+        asm.alu_imm(Alu::Add, R1, 1);
+        asm.store(Size::B4, R0, Turns::NUMBER, R1);
+        asm.place(end);
+        give(&mut asm, 0);
+        let program = Program::load(&ProgramConfig {
+            name: "reprise_turns",
+            kind: ProgramKind::RawTracepoint,
+            has_fragments: false,
+            instructions: &linked(asm, &[turns])?,
+        })?;
+        let link = Link::attach_tracepoint(&program, c"napi_poll")?;
+        Ok(TurnEnds {
+            _link: link,
+            _program: program,
+        })
+    }
+}
+
+/// This processor's value into R0.
+fn find(asm: &mut Assembler, turns: MapRef, missing: Label) {
+    asm.store_imm(Size::B4, R10, KEY, 0);
+    asm.symbol(R1, Symbol::Map(turns));
+    asm.mov(R2, R10);
+    asm.alu_imm(Alu::Add, R2, i32::from(KEY));
+    asm.call(Helper::MapLookupElem);
+    asm.jump_if_imm(Jump::Eq, R0, 0, missing);
+}
+
+/// Where frames were refused, limits how many copies a turn makes for the port to those of the packets before, and has
+/// no more made in this one. The port's count is in R0, the number of frames that were refused in R4. It writes R0 to R6.
+pub(super) fn limit(asm: &mut Assembler) {
+    let end = asm.label();
+    asm.jump_if_imm(Jump::Eq, R4, 0, end);
+    asm.load(Size::B8, R1, R0, count::PORT);
+    asm.jump_if_imm(Jump::Eq, R1, 0, end);
+    asm.store(Size::B4, R10, PORT, R1);
+    find(asm, super::TURNS, end);
+    asm.load(Size::B4, R6, R10, PORT);
+    asm.jump_if_imm(Jump::Gt, R6, Heap::N_PORTS as i32, end);
+    asm.alu_imm(Alu::Lsh, R6, Turns::SHIFT as i32);
+    asm.alu(Alu::Add, R6, R0);
+    // Frames that were no copies of a group of this port alone: nothing is known of how many fit.
+    asm.load(Size::B4, R1, R0, Turns::NUMBER);
+    asm.load(Size::B4, R2, R6, Turns::TURN);
+    asm.jump_if(Jump::Ne, R1, R2, end);
+    asm.load(Size::B4, R3, R6, Turns::MADE);
+    asm.jump_if_imm(Jump::Ge, R3, Turns::CLOSED, end);
+    asm.alu_imm(Alu::And, R3, !Turns::FULL);
+    asm.load(Size::B4, R1, R6, Turns::LAST);
+    asm.load(Size::B4, R2, R6, Turns::LIMIT);
+    let [anew, known] = [(); 2].map(|()| asm.label());
+    learn(asm);
+    asm.store(Size::B4, R6, Turns::LIMIT, R3);
+    asm.store_imm(Size::B4, R6, Turns::MADE, Turns::CLOSED);
+    asm.jump_if_imm(Jump::Eq, R2, 0, anew);
+    asm.jump_if_imm(Jump::Ne, R2, Turns::ANY, known);
+    asm.place(anew);
+    asm.call(Helper::KtimeGetNs);
+    asm.store(Size::B8, R6, Turns::SINCE, R0);
+    asm.place(known);
+    asm.place(end);
+}
+
+/// How many copies the next turns may make, into R3, of how many this one has made, R3, and its last packet, R1. R2 is the
+/// limit so far, or 0.
+fn learn(asm: &mut Assembler) {
+    let [first, unknown, any, learned] = [(); 4].map(|()| asm.label());
+    asm.jump_if(Jump::Eq, R3, R1, first);
+    // Those of the last packet do not fit, or those that waited in the device's queue when it came, of the one before.
+    asm.alu(Alu::Sub, R3, R1);
+    asm.alu_imm(Alu::Sub, R3, QUEUE_FRAMES as i32);
+    asm.jump_if_imm(Jump::Sgt, R3, 0, learned);
+    // A packet of many copies behind one of a few.
+    asm.mov(R3, R2);
+    asm.jump(unknown);
+    // The ring is full of what turns before have made: too much, if that was limited, else nothing is known.
+    asm.place(first);
+    asm.jump_if_imm(Jump::Eq, R2, 0, any);
+    asm.mov(R3, R2);
+    asm.jump_if_imm(Jump::Eq, R2, Turns::ANY, learned);
+    asm.alu(Alu::Sub, R3, R1);
+    asm.jump_if_imm(Jump::Sgt, R3, 0, learned);
+    asm.mov_imm(R3, 1);
+    asm.jump(learned);
+    asm.place(unknown);
+    asm.jump_if_imm(Jump::Ne, R2, 0, learned);
+    asm.place(any);
+    asm.mov_imm(R3, u64::from(Turns::ANY.cast_unsigned()));
+    asm.place(learned);
+}

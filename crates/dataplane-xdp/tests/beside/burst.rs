@@ -1,0 +1,102 @@
+//! Frames that come by a port together: all of them are there when its program has its turn.
+
+use std::os::fd::AsFd;
+use std::process::Command;
+
+use bpf::{Map, MapConfig, MapKind, Program, ProgramConfig, ProgramKind};
+use dataplane_xdp::asm::{Alu, Assembler, Helper, Jump, Reg, Size, Symbol};
+use dataplane_xdp::image::MapRef;
+
+/// As many as come together.
+pub const FRAMES: u32 = 64;
+
+const R0: Reg = Reg(0);
+const R1: Reg = Reg(1);
+const R2: Reg = Reg(2);
+const R3: Reg = Reg(3);
+const R4: Reg = Reg(4);
+const R7: Reg = Reg(7);
+const R10: Reg = Reg(10);
+/// The last byte of a frame's destination.
+const TO: i16 = 5;
+// `struct xdp_md`, `enum xdp_action`.
+const XDP_MD_DATA: i16 = 0;
+const XDP_MD_DATA_END: i16 = 4;
+const XDP_DROP: u64 = 1;
+
+fn map(kind: MapKind, value_bytes: u32) -> Map {
+    let map = Map::create(&MapConfig {
+        name: "test",
+        kind,
+        key_bytes: 4,
+        value_bytes,
+        n_entries_max: 1,
+        flags: 0,
+        inner: None,
+    });
+    map.unwrap()
+}
+
+/// Gives each frame the next destination in turn, and sends it by the first entry of a map of devices.
+fn sender(numbers: &Map, devices: &Map, to: &[u8]) -> Program {
+    let mut asm = Assembler::default();
+    let dropped = asm.label();
+    asm.load(Size::B4, R7, R1, XDP_MD_DATA);
+    asm.load(Size::B4, R3, R1, XDP_MD_DATA_END);
+    asm.mov(R4, R7);
+    asm.alu_imm(Alu::Add, R4, 14);
+    asm.jump_if(Jump::Gt, R4, R3, dropped);
+    asm.store_imm(Size::B4, R10, -4, 0);
+    asm.symbol(R1, Symbol::Map(MapRef(0)));
+    asm.mov(R2, R10);
+    asm.alu_imm(Alu::Add, R2, -4);
+    asm.call(Helper::MapLookupElem);
+    asm.jump_if_imm(Jump::Eq, R0, 0, dropped);
+    asm.load(Size::B4, R1, R0, 0);
+    asm.mov(R2, R1);
+    asm.alu_imm(Alu::Add, R2, 1);
+    asm.store(Size::B4, R0, 0, R2);
+    asm.alu_imm(Alu::Mod, R1, to.len() as i32);
+    for (position, to) in (0..).zip(to) {
+        let other = asm.label();
+        asm.jump_if_imm(Jump::Ne, R1, position, other);
+        asm.store_imm(Size::B1, R7, TO, i32::from(*to));
+        asm.place(other);
+    }
+    asm.symbol(R1, Symbol::Map(MapRef(1)));
+    asm.mov_imm(R2, 0);
+    asm.mov_imm(R3, 0);
+    asm.call(Helper::RedirectMap);
+    asm.exit();
+    asm.place(dropped);
+    asm.mov_imm(R0, XDP_DROP);
+    asm.exit();
+    let code = asm.finish().unwrap();
+    let maps = [numbers, devices];
+    let program = Program::load(&ProgramConfig {
+        name: "test",
+        kind: ProgramKind::Xdp,
+        has_fragments: false,
+        instructions: &code.link(|map| maps[map.index()].as_fd()),
+    });
+    program.unwrap()
+}
+
+/// Sends bursts of [`FRAMES`] by an interface, to these addresses in turn.
+pub fn send(interface: u32, frame: &[u8], to: &[u8], n_bursts: u32) {
+    let numbers = map(MapKind::PerCpuArray, 4);
+    let devices = map(MapKind::DeviceMap, 8);
+    devices.set_device(0, interface, None).unwrap();
+    let program = sender(&numbers, &devices, to);
+    program.send(frame, n_bursts * FRAMES).unwrap();
+}
+
+/// Keeps this thread on one processor, which knows what the turns before have taught it.
+pub fn stay() {
+    let thread = std::fs::read_link("/proc/thread-self").unwrap();
+    let thread = thread.file_name().unwrap();
+    let mut taskset = Command::new("taskset");
+    let set = taskset.args(["--cpu-list", "--pid", "0"]).arg(thread);
+    let output = set.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
