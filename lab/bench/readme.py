@@ -59,6 +59,16 @@ def section_of(results: Results | None, folder: str, series: Sequence[Series] = 
     return "\n\n".join(parts)
 
 
+def kernel_of(results: Results, folder: str) -> str:
+    """README's text about a kept study of the kernel engine; `folder` is relative to README."""
+    parts = [
+        f"One run of `./reprise-lab run kernel`: [{folder}]({folder}/report.html).",
+        *_kernel(results.kernel, Beside(results.kernel_rounds)),
+        *_switching(results.switching),
+    ]
+    return "\n\n".join(parts)
+
+
 def thesis_of(folder: str, figure: str) -> str:
     """README's text about the kept study of the thesis; `folder` is relative to README."""
     return (
@@ -103,8 +113,8 @@ def _kernel(rows: Sequence[FanoutRow], beside: Beside) -> list[str]:
     if not fanouts:
         return []
     lines = [
-        "The same with the program in the kernel's receive path (`--engine kernel`), beside a "
-        "relay in XDP by hand, which does what an SFU needs, and AF_XDP:",
+        "Copies a second without loss with the program in the kernel's receive path (`--engine "
+        "kernel`), beside a relay in XDP by hand, which does what an SFU needs, and AF_XDP:",
         "",
         f"| copies of each packet | {' | '.join(map(str, fanouts))} |",
         f"|---|{'---:|' * len(fanouts)}",

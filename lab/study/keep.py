@@ -13,7 +13,7 @@ A folder is made whole in `studies/.keeping` and then renamed.
 import shutil
 from pathlib import Path
 
-from lab.bench.readme import FIGURE, replaced, section_of, thesis_of
+from lab.bench.readme import FIGURE, kernel_of, replaced, section_of, thesis_of
 from lab.files import alone
 from lab.process import REPOSITORY, deaf_to_signals
 from lab.study.derive import benchmarks_of, derive, results_of
@@ -25,6 +25,7 @@ README = REPOSITORY / "README.md"
 STUDIES = REPOSITORY / "studies"
 BENCHMARK = "bench"
 THESIS = "thesis"
+KERNEL = "kernel"
 FIGURES = {BENCHMARK: FIGURE, THESIS: "beside-4mbps-p4_recirculation"}
 """What README shows of them."""
 LEFT_OUT = ("logs", "figures", "tables", "viewers.csv", ".work")
@@ -122,17 +123,24 @@ def _n_bytes(place: Path) -> int:
 
 
 def readme_section() -> str:
-    """README's section on performance, from the benchmark and the thesis' study that are kept."""
+    """README's section on performance, from the studies that are kept."""
     kept = {one.experiment.experiment: one.path for one in folders(STUDIES)}
     where = {name: str(path.relative_to(REPOSITORY)) for name, path in kept.items()}
-    thesis = thesis_of(where[THESIS], FIGURES[THESIS]) if THESIS in kept else ""
-    if BENCHMARK not in kept:
-        return "\n\n".join(filter(None, [section_of(None, ""), thesis]))
-    folder = Folder.open(kept[BENCHMARK])
+    parts = [
+        _benchmark(kept[BENCHMARK], where[BENCHMARK]) if BENCHMARK in kept else section_of(None, "")
+    ]
+    if KERNEL in kept:
+        parts.append(kernel_of(benchmarks_of(Folder.open(kept[KERNEL])), where[KERNEL]))
+    if THESIS in kept:
+        parts.append(thesis_of(where[THESIS], FIGURES[THESIS]))
+    return "\n\n".join(parts)
+
+
+def _benchmark(kept: Path, where: str) -> str:
+    folder = Folder.open(kept)
     series = results_of(folder).series
     at_most = [one for one in series if one.summaries[0].bitrate_mbps == THESIS_BITRATES_MBPS[0]]
-    made = section_of(benchmarks_of(folder), where[BENCHMARK], at_most)
-    return "\n\n".join(filter(None, [made, thesis]))
+    return section_of(benchmarks_of(folder), where, at_most)
 
 
 def current_readme() -> str:
