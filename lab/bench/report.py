@@ -161,10 +161,10 @@ _GROWTH = (
 )
 _OVERLOAD = (
     "A forwarder's capacity is the rate at which it makes the most copies; it is offered a tenth "
-    "to ten times that. Solid: AF_XDP, and a thread of the kernel's own; dashed: AF_PACKET, the "
-    "interpreter, which has another marker, and what runs on the sender's processor. The kernel "
-    "engine has stars. On the sender's processor it slows the load down, which "
-    "so cannot offer more than is carried; a thread of the kernel's own can be overrun, and then "
+    "to ten times that. Solid: AF_XDP, and a thread of the kernel's own, dotted where another line "
+    "has its colour; dashed: AF_PACKET, the interpreter, which has another marker, and what runs "
+    "on the sender's processor. The kernel engine has stars. On the sender's "
+    "processor it slows the load down, which so cannot offer more than is carried; a thread of the kernel's own can be overrun, and then "
     "loses what the ring at either side of it, 256 frames on a veth, has no room for."
 )
 _PKTSWITCH = (
