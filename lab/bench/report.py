@@ -163,6 +163,95 @@ _OVERLOAD = (
     "A forwarder's capacity is the rate at which it makes the most copies; it is offered a tenth "
     "to ten times that. Solid: AF_XDP, and a thread of the kernel's own, dotted where another line "
     "has its colour; dashed: AF_PACKET, the interpreter, which has another marker, and what runs "
+    "on the sender's processor. The kernel engine has stars. On the sender's processor it slows "
+    "the load down, which so cannot offer more than is carried; a thread of the kernel's own can "
+    "be overrun, and then loses what the ring at either side of it, 256 frames on a veth, has no "
+    "room for."
+)
+_PKTSWITCH,
+            tuple(load_figures.pktswitch_figures(results.pktswitch)),
+            tuple(load_figures.pktswitch_tables(results.pktswitch)),
+        ),
+        Section(
+            "pisces",
+            "P4 beside Open vSwitch",
+            _PISCES,
+            tuple(pisces.figures(results.pisces)),
+            (
+                *pisces.tables(results.pisces),
+                *pisces.complexity_tables(results.pisces_complexity, results.pisces_headers),
+            ),
+        ),
+        Section(
+            "neobft",
+            "Authenticated ordered multicast",
+            _NEOBFT,
+            (
+                *neobft.delay_figures(results.neobft_distributions),
+                *neobft.throughput_figures(results.neobft, results.neobft_passes),
+            ),
+            tuple(neobft.tables(results.neobft, results.neobft_delays, results.neobft_passes)),
+        ),
+    ]
+    return [section for section in sections if section.charts or section.tables]
+
+
+def html_of(section: Section) -> str:
+    """A section of the page."""
+    figures = "\n".join(
+        page.figure(chart.key, chart.title, svg_for_page(chart), chart.note)
+        for chart in section.charts
+    )
+    tables = "\n".join(
+        page.table_of(table, is_open=idx == 0) for idx, table in enumerate(section.tables)
+    )
+    return (
+        f'<h2 id="{section.key}">{escape(section.title)}</h2><p>{page.prose(section.about)}</p>'
+        f'<div class="figures">{figures}</div>\n{tables}'
+    )
+
+
+_NEOBFT = (
+    "The sequencer of `p4/aom_hm.p4` (a tag for each receiver, computed in the switch) and of "
+    "`p4/aom_pk.p4` (signatures by `reprise-signer` on a port), set up by the configuration "
+    "service. One processor has switch and signer, the other the load, which sends requests and "
+    "takes every copy. Frames are as long as the published ones: 92 bytes, and 160 (ours 162). "
+    "NeoBFT's own figures are from a Tofino and an FPGA; a curve that it computed is called so."
+)
+_FANOUT = (
+    "One 1400-byte packet in, n copies out of the same veth port. A forwarder has one processor, "
+    "load and sink the other; a BPF program at the sink counts the copies of each viewer and drops "
+    "them, the same for all. Like is beside like: spinning with spinning, sleeping with sleeping."
+)
+_KERNEL = (
+    "The same packets; the P4 program is an XDP program in the kernel, which makes the copies too. "
+    "Its peer is a relay in XDP by hand (`lab/peers/xdp_relay`). The kernel makes the copies on "
+    "the sender's processor, which so has two things to do; the other one has none. On AF_XDP the "
+    "switch has a processor to itself. Copies that are redirected are counted at the sink by XDP, "
+    "before the kernel makes a packet of its own of each, for that would cost more than the copy "
+    "and is no work of the SFU's; samples, whose delays are taken, are packets of the kernel's. "
+    "For the processor time a thread of the kernel's own forwards (`threaded` of the interface)."
+)
+_SWITCHING = (
+    "PISCES' network (4,000 stations, 2,000 routes, 1,000 rules), 64 flows in turn. L2 beside "
+    "Linux' bridge, L2L3 beside its routing, all beside Open vSwitch and the native engine on "
+    "AF_XDP. The load sends from within the kernel."
+)
+_PIPELINES = (
+    "The switch in memory, without ports: what a packet costs in a pipeline. Naive is the native "
+    "engine with every optimisation off; each step adds one to those before it. Every variant gave "
+    "the same packets as the interpreter. SFUs make a copy for each of 64 viewers of 1400-byte "
+    "packets; L2L3-ACL is PISCES' benchmark, 64-byte packets, 1,000 ternary entries of which the "
+    "last matches. Ticks are those of the time stamp counter: there are no hardware counters here."
+)
+_GROWTH = (
+    "The switch in memory again; one thing grows and the rest stays. Dashed with hollow markers: "
+    "the interpreter."
+)
+_OVERLOAD = (
+    "A forwarder's capacity is the rate at which it makes the most copies; it is offered a tenth "
+    "to ten times that. Solid: AF_XDP, and a thread of the kernel's own, dotted where another line "
+    "has its colour; dashed: AF_PACKET, the interpreter, which has another marker, and what runs "
     "on the sender's processor. The kernel engine has stars. On the sender's "
     "processor it slows the load down, which so cannot offer more than is carried; a thread of the kernel's own can be overrun, and then "
     "loses what the ring at either side of it, 256 frames on a veth, has no room for."
