@@ -17,7 +17,8 @@ from scapy.layers.inet import IP, UDP
 from scapy.packet import Packet
 from scapy.sendrecv import AsyncSniffer, sendp
 
-from lab.baselines.scapy_sfu import READY, copy_for, is_for, listen
+from lab.baselines import READY
+from lab.baselines.scapy_sfu import copy_for, is_for, listen
 
 
 def serve(own_macs: dict[str, str], own_ip: str) -> None:

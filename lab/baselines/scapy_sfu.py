@@ -21,7 +21,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 from scapy.sendrecv import sendp, sniff
 
-READY = "ready:"
+from lab.baselines import READY
 
 
 def copy_for(packet: Packet, ip: str, mac: str, own_mac: str) -> Packet:

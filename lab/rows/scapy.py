@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from lab.baselines.scapy_sfu import READY
+from lab.baselines import READY
 from lab.process import Child, ChildError
 from lab.rows.row import Row
 from lab.rows.shared_groups import SharedGroups, Subscription
