@@ -11,6 +11,7 @@
 - Volumes are whole frames without FCS.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lab.experiment import Experiment, Part
-from lab.meter import Sample
+from lab.meter import Sample, Slot
 from lab.offered import copies_due, copies_missing
 from lab.study.folder import Run
 from lab.study.statistics import change_pct, percentile
@@ -264,11 +265,16 @@ def viewer_rows(part: Part, run: Run) -> list[ViewerRow]:
     """What each participant got."""
     cell = run.cell
     due = _due(part, run)
+    due_of: Counter[int] = Counter()
+    for (_, viewer), n in due.items():
+        due_of[viewer] += n
+    wanted_of: defaultdict[int, list[Slot]] = defaultdict(list)
+    for slot in run.seen.slots:
+        if (slot.stream, slot.participant) in due:
+            wanted_of[slot.participant].append(slot)
     rows = []
     for participant in range(1, cell.participants + 1):
-        slots = [slot for slot in run.seen.slots if slot.participant == participant]
-        wanted = [slot for slot in slots if (slot.stream, participant) in due]
-        n_due = sum(n for (_, viewer), n in due.items() if viewer == participant)
+        n_due, wanted = due_of[participant], wanted_of[participant]
         timed = [slot for slot in wanted if slot.timed]
         if not n_due:
             continue

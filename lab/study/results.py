@@ -1,8 +1,10 @@
 """The results of a study, for tables, figures and report. Pure."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,8 @@ from lab.rows import ROWS
 from lab.study.measures import Measured, RunRow, SummaryRow, ViewerRow
 from lab.study.published import Load, PublishedTable, table_for
 
+Row = TypeVar("Row", RunRow, ViewerRow)
+Key = tuple[str, str, str, str, str, str]
 MUSICIANS_MS = 20.0
 """What musicians who play together bear from one to the other."""
 CONVERSATION_MS = 150.0
@@ -144,11 +148,11 @@ class Results:
     @property
     def series(self) -> list[Series]:
         """By part, row and variant, in the experiment's order."""
+        runs, viewers = _by_key(self.measured.runs), _by_key(self.measured.viewers)
         found = []
         for key, group in groupby(self.measured.summaries, key=lambda one: one.key):
-            runs = tuple(run for run in self.measured.runs if _key_of(run) == key)
-            viewers = tuple(one for one in self.measured.viewers if _key_of(one) == key)
-            found.append(Series(self.experiment.part(key[0]), tuple(group), runs, viewers))
+            part = self.experiment.part(key[0])
+            found.append(Series(part, tuple(group), tuple(runs[key]), tuple(viewers[key])))
         return found
 
     def series_of(self, part: Part) -> list[Series]:
@@ -174,8 +178,12 @@ class Cdf:
     shares: tuple[float, ...]
 
 
-def _key_of(run: RunRow | ViewerRow) -> tuple[str, str, str, str, str, str]:
-    return (run.part, run.topology, run.row, run.engine, run.port, run.wait)
+def _by_key(rows: Iterable[Row]) -> defaultdict[Key, list[Row]]:
+    """Rows of a part, a row and a variant, in their order."""
+    found: defaultdict[Key, list[Row]] = defaultdict(list)
+    for one in rows:
+        found[one.part, one.topology, one.row, one.engine, one.port, one.wait].append(one)
+    return found
 
 
 def load_of(part: Part) -> Load:

@@ -152,7 +152,6 @@ def standing_children(pid: int) -> dict[int, str]:
     return found
 
 
-@pytest.mark.alone
 def test_nothing_stands_for_ever_when_the_lab_is_killed(load: None, tmp_path: Path) -> None:
     argv = [sys.executable, "-c", KILLED, str(tmp_path)]
     limit_s = time.monotonic() + 60.0

@@ -1,20 +1,16 @@
 """What processes there are."""
 
+import contextlib
 from pathlib import Path
 
 
 def children(pid: int) -> list[int]:
     found = []
-    # Not by glob("*/stat"): it raises ProcessLookupError for a process that ends meanwhile.
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
-        try:
-            after_name = (process / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(after_name[1]) == pid:
-            found.append(int(process.name))
+    # Each thread has those that it started itself. Threads and the process may end meanwhile.
+    with contextlib.suppress(FileNotFoundError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found += [int(child) for child in (thread / "children").read_text().split()]
     return found
 
 

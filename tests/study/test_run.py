@@ -252,6 +252,7 @@ class Study:
             assert self.process.poll() is None, self.process.communicate()
             assert time.monotonic() < deadline_s
             self.started |= set(children(self.process.pid))
+            time.sleep(0.002)
 
     def child(self, name: str) -> int | None:
         """The child that is this program, once it listens to signals."""
