@@ -1,7 +1,6 @@
 """Figures as PNG and SVG, in files and in pages. Pure.
 
-Colours are Okabe and Ito's, which people with colour blindness tell apart. In a page a figure has
-the page's own text colour, so that it can be read on light and on dark.
+In a page a figure has the page's own text colour, so that it can be read on light and on dark.
 """
 
 import io
@@ -18,13 +17,6 @@ from matplotlib.figure import Figure as Canvas
 
 from lab.svg import for_page
 
-BLUE = "#0072b2"
-GREEN = "#009e73"
-VERMILION = "#d55e00"
-PURPLE = "#cc79a7"
-ORANGE = "#e69f00"
-SKY = "#56b4e9"
-GREY = "#7f7f7f"
 FONT = "DejaVu Sans"
 WIDTH_INCHES = 5.0
 PNG_DOTS_PER_INCH = 160

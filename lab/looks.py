@@ -1,6 +1,6 @@
 """The colour and marker of a row, the same in every figure. Pure."""
 
-from lab.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
+from lab.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
 
 BROWN, VIOLET, OLIVE, PINK, NAVY, SAND, RED = (
     "#8c564b",

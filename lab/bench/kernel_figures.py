@@ -6,7 +6,7 @@ from lab.bench.charts import Axis, Line, Lines, finite
 from lab.bench.fanout_figures import COMPARED, Beside
 from lab.bench.names import COLOURS, MARKERS, RELAY, count, kind_name, name_of, number
 from lab.bench.results import FanoutRow, ProcessorRow
-from lab.drawing import GREY
+from lab.colours import GREY
 from lab.page import Table
 
 OURS = "p4_replication"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from lab.bench.charts import Axis, Bar, Bars, Line, Lines, finite
 from lab.bench.names import COLOURS, MARKERS, PORTS, WAITS, count, name_of, number
 from lab.bench.results import OverloadRow, PktswitchRow, PriorityRow
-from lab.drawing import GREY
+from lab.colours import GREY
 from lab.page import Table
 
 STREAM_MBPS = 4.0

@@ -3,7 +3,7 @@
 import math
 
 from lab.bench.forwarders import BMV2_PROGRAMS, PRIORITY, RAW, P4Priority
-from lab.drawing import BLUE, GREEN, ORANGE, PURPLE, VERMILION
+from lab.colours import BLUE, GREEN, ORANGE, PURPLE, VERMILION
 from lab.looks import colour_of, marker_of
 from lab.rows import ROWS
 

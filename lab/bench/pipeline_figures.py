@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from lab.bench.charts import Axis, Bar, Bars, Line, Lines, finite
 from lab.bench.names import PIPELINE_COLOURS, PIPELINE_MARKERS, PIPELINES, number, ratio
 from lab.bench.results import GrowthRow, PipelineRow
-from lab.drawing import GREY
+from lab.colours import GREY
 from lab.page import Table
 
 WHOLE = "whole"

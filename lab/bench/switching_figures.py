@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from lab.bench.charts import Bar, Bars
 from lab.bench.names import OVS, count, number, ratio
 from lab.bench.results import SwitchingRow
-from lab.drawing import BLUE, GREY
+from lab.colours import BLUE, GREY
 from lab.looks import colour_of
 from lab.page import Table
 from lab.pisces.switches import KERNEL_NAME, LINUX_NAME, OVS_NAME, REPRISE_NAME

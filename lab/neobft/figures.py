@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from lab.bench.charts import Axis, Line, Lines
 from lab.bench.names import ratio
-from lab.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from lab.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from lab.neobft import published
 from lab.neobft.results import DelayRow, DistributionRow, NeobftRow, PassRow, SignatureRow
 from lab.page import Table

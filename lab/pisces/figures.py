@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from lab.bench.charts import Axis, Level, Line, Lines
 from lab.bench.names import PORTS as PORT_NAMES
 from lab.bench.names import count, number, ratio
-from lab.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from lab.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from lab.page import Table
 from lab.pisces.complexity import (
     PUBLISHED_OVS_LINES,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from lab.bench.charts import Axis, Level, Line, Lines
-from lab.drawing import GREY
+from lab.colours import GREY
 from lab.looks import colour_of, marker_of
 from lab.study.published import PublishedTable
 from lab.study.results import (

@@ -7,10 +7,11 @@ from xml.etree import ElementTree
 import pytest
 
 from lab.bench import charts
-from lab.bench.charts import Bars, short
+from lab.bench.charts import Bars
 from lab.bench.checks import checks
 from lab.bench.fanout_figures import Beside
 from lab.bench.names import COLOURS, NAMES, count, number
+from lab.bench.plot import short
 from lab.bench.readme import BEGIN, END, MarkerError, replaced, section_of
 from lab.bench.report import Section, html_of, sections_of
 from lab.bench.results import FILES, Results, results_of
