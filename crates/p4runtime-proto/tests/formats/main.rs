@@ -1,0 +1,4 @@
+//! Messages as text and as JSON.
+
+mod json;
+mod text;
