@@ -20,7 +20,7 @@ PART := scripts/part
 # All that is tested is one build, with assertions: the programs that Python's tests start, Rust's test programs
 # and lints, for Clippy's compiler makes the programs as well. What it makes is in a folder of its own.
 CHECKED := CARGO_BUILD_BUILD_DIR=$(CURDIR)/target CARGO_TARGET_DIR=$(CURDIR)/target/checked \
-	RUSTC_WORKSPACE_WRAPPER=clippy-driver cargo --config scripts/checked.toml --config '$(CARGO_TEST_RUNNER)'
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/scripts/checked-rustc cargo --config scripts/checked.toml --config '$(CARGO_TEST_RUNNER)'
 RUST_TESTS = env RUST_TEST_THREADS=$(WORKERS) $(CHECKED) test --release --locked --workspace --quiet --no-fail-fast
 CHECKED_BUILD := $(CHECKED) build --release --locked --quiet --workspace --all-targets
 

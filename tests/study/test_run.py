@@ -331,7 +331,7 @@ def test_a_study_that_is_killed_leaves_nothing_and_is_gone_on_with(
     one.wait_until(lambda: moment(one))
     one.process.send_signal(number)
     code = one.end()
-    assert code == (-9 if number == signal.SIGKILL else 130)
+    assert code == (-9 if number == signal.SIGKILL else 130), one.said
     if number == signal.SIGKILL:
         # What nobody could clean up the next command does; the kernel ends the children.
         netns.remove_leftovers()
