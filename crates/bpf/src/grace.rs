@@ -5,6 +5,7 @@
     reason = "membarrier(2) has no safe form in the standard library"
 )]
 
+use std::fs;
 use std::io;
 use std::mem;
 
@@ -24,6 +25,14 @@ pub fn wait_for_programs() -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Whether the kernel is PREEMPT_RT, or does not say so: a driver's poll may be interrupted by another on the same
+/// processor.
+pub fn is_realtime() -> bool {
+    // As `uname -v` prints it.
+    let version = fs::read_to_string("/proc/sys/kernel/version");
+    version.map_or(true, |version| version.contains("PREEMPT_RT"))
 }
 
 /// The clock that programs read (`bpf_ktime_get_ns`), in nanoseconds.

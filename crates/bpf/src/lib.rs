@@ -18,7 +18,7 @@ mod program;
 mod sys;
 mod test_run;
 
-pub use grace::{kernel_clock_ns, wait_for_programs};
+pub use grace::{is_realtime, kernel_clock_ns, wait_for_programs};
 pub use instruction::{Instruction, MapReference};
 pub use link::{AttachMode, Link};
 pub use map::{Batch, Map, MapConfig, MapKind, Write};

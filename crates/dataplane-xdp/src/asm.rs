@@ -40,6 +40,9 @@ const ALU64: u8 = 0x07;
 /// The source operand is a register, not the immediate.
 const X: u8 = 0x08;
 const MEM: u8 = 0x60;
+const ATOMIC: u8 = 0xc0;
+/// In the immediate of an atomic operation: the value before is given.
+const FETCH: i32 = 0x01;
 const LOAD_IMMEDIATE_64: u8 = 0x18;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
@@ -208,6 +211,8 @@ pub enum Helper {
     MapUpdateElem = 2,
     /// Nanoseconds since the machine has started.
     KtimeGetNs = 5,
+    /// The processor that it runs on.
+    GetSmpProcessorId = 8,
     /// A partial sum of words of 16 bits, over a multiple of 4 bytes.
     CsumDiff = 28,
     /// Moves the frame's beginning.
@@ -441,6 +446,13 @@ impl Assembler {
         self.add(ST | MEM | size.code(), to, Reg(0), offset, immediate);
     }
 
+    /// `*(to + offset) += add` of 8 bytes as one, in order with all that is before and behind it on every processor:
+    /// an operation that gives the value before is a full barrier. That value is in `add` then.
+    pub fn fetch_add(&mut self, to: Reg, offset: i16, add: Reg) {
+        let code = STX | ATOMIC | Size::B8.code();
+        self.add(code, to, add, offset, i32::from(Alu::Add.code()) | FETCH);
+    }
+
     /// Goes on at a label.
     pub fn jump(&mut self, to: Label) {
         self.jump_code(JMP | JUMP_ALWAYS, Reg(0), Reg(0), 0, to);
@@ -585,6 +597,7 @@ mod tests {
         asm.load(Size::B2, R2, R1, 12);
         asm.store(Size::B8, R10, -8, R2);
         asm.to_be(R2, Size::B2);
+        asm.fetch_add(R1, 8, R2);
         asm.mov(R6, R1);
         asm.call(Helper::MapLookupElem);
         asm.exit();
@@ -598,6 +611,7 @@ mod tests {
                 [0x69, 0x12, 0x0c, 0, 0, 0, 0, 0],
                 [0x7b, 0x2a, 0xf8, 0xff, 0, 0, 0, 0],
                 [0xdc, 0x02, 0, 0, 0x10, 0, 0, 0],
+                [0xdb, 0x21, 0x08, 0, 0x01, 0, 0, 0],
                 [0xbf, 0x16, 0, 0, 0, 0, 0, 0],
                 [0x85, 0, 0, 0, 1, 0, 0, 0],
                 [0x95, 0, 0, 0, 0, 0, 0, 0],

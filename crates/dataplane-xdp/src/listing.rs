@@ -50,10 +50,23 @@ fn helper(number: i32) -> &'static str {
     match number {
         1 => "bpf_map_lookup_elem",
         5 => "bpf_ktime_get_ns",
+        8 => "bpf_get_smp_processor_id",
         44 => "bpf_xdp_adjust_head",
         51 => "bpf_redirect_map",
         54 => "bpf_xdp_adjust_meta",
         _ => "an unknown function",
+    }
+}
+
+fn store(at: Instruction) -> String {
+    let (to, from) = (at.registers & 0xf, at.registers >> 4);
+    match at.code {
+        // The only atomic operation that is used.
+        0xdb => {
+            let place = offset(to, at.offset);
+            format!("r{from} = atomic_fetch_add((u64 *)({place}), r{from})")
+        }
+        code => format!("{} = r{from}", memory(code, to, at.offset)),
     }
 }
 
@@ -185,11 +198,7 @@ impl Code {
                 }
                 1 => format!("r{to} = {}", memory(at.code, at.registers >> 4, at.offset)),
                 2 => format!("{} = {}", memory(at.code, to, at.offset), at.immediate),
-                3 => format!(
-                    "{} = r{}",
-                    memory(at.code, to, at.offset),
-                    at.registers >> 4
-                ),
+                3 => store(at),
                 4 | 7 => arithmetic(at),
                 _ => jump(at, target(position, at).map_or("?", label_at)),
             };
@@ -220,6 +229,7 @@ mod tests {
         asm.alu_imm(Alu::Add, R1, -1);
         asm.store(Size::B8, R10, -8, R1);
         asm.symbol(R2, Symbol::Value(MapRef(7), 64));
+        asm.fetch_add(R2, 8, R1);
         asm.place(end);
         asm.exit();
         let listing = asm.finish().expect("labels are near").listing(&[]);
@@ -234,6 +244,7 @@ mod tests {
                 "r1 += -1",
                 "*(u64 *)(r10 - 8) = r1",
                 "r2 = &?[64]",
+                "r1 = atomic_fetch_add((u64 *)(r2 + 8), r1)",
                 "L1:",
                 "exit",
             ]

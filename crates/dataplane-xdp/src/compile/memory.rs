@@ -146,16 +146,20 @@ impl Memory {
         let n_interfaces = room.interfaces;
         let interfaces = LINE_BYTES;
         let ports = interfaces + n_interfaces * Interface::BYTES;
+        let processors = (ports + 4 * Heap::N_PORTS).next_multiple_of(1 << Heap::PROCESSOR_SHIFT);
+        let n_processors = room.processors;
         let n_reasons = DropReason::ALL.len() as u32;
         let mut memory = Self {
             maps: Vec::new(),
             heap: Heap {
-                bytes: ports + 4 * Heap::N_PORTS,
+                bytes: processors + (n_processors << Heap::PROCESSOR_SHIFT),
                 version: 0,
                 clock: 8,
                 interfaces,
                 n_interfaces,
                 ports,
+                processors,
+                n_processors,
             },
             counters: Counters {
                 n: 2 * Heap::N_PORTS + n_reasons + 1,

@@ -1,5 +1,5 @@
-//! Packets that are dropped before their copies are made: the port's device would take none of them in this turn, or
-//! not all. See [`Turns`] for what is known, and `runtime/transmit/turns.rs` for how it is learned.
+//! A turn's first packet, and packets that are dropped before their copies are made: the port's device would take none of
+//! them in this turn, or not all. See [`Turns`] for what is known, and `runtime/transmit/turns.rs` for how it is learned.
 
 use dataplane::DropReason;
 
@@ -9,7 +9,7 @@ use super::{
     ports::End,
 };
 use crate::{
-    asm::{Alu, Jump, Label, Size, reg::*},
+    asm::{Alu, Helper, Jump, Label, Size, reg::*},
     image::{Body, FanOut, GroupArg, Heap, Turns},
 };
 
@@ -23,6 +23,25 @@ const KNOWN_FOR_NS: i32 = 20_000_000;
 const COPIES_MIN: i32 = 32;
 
 impl Emit<'_> {
+    /// Says at the first packet of a turn that this processor is within one ([`Heap::turns`]). What is read behind it is
+    /// at least as new as what was written when somebody found the processor outside of a turn.
+    pub(super) fn begin_turn(&mut self, aborted: Label) {
+        self.asm.note("the first packet of a turn?");
+        let heap = self.memory.heap;
+        let is_within = self.asm.label();
+        self.asm.call(Helper::GetSmpProcessorId);
+        self.asm
+            .jump_if_imm(Jump::Ge, R0, heap.n_processors as i32, aborted);
+        self.asm.alu_imm(Alu::Lsh, R0, Heap::PROCESSOR_SHIFT as i32);
+        self.heap(R1, heap.processors);
+        self.asm.alu(Alu::Add, R1, R0);
+        self.asm.load(Size::B8, R0, R1, 0);
+        self.asm.jump_if_imm(Jump::Set, R0, 1, is_within);
+        self.asm.mov_imm(R0, 1);
+        self.asm.fetch_add(R1, 0, R0);
+        self.asm.place(is_within);
+    }
+
     /// Drops the packet if the group's port has no room for its copies in this turn, else takes them into account.
     /// The group's slot is in `SLOT`.
     pub(super) fn drop_without_room(&mut self, fan_out: &FanOut) {

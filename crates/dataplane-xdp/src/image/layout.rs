@@ -30,11 +30,17 @@ pub struct Heap {
     pub n_interfaces: u32,
     /// Where the first port's word is, of 4 bytes; see [`Heap::port`].
     pub ports: u32,
+    /// Where the first processor's word is, of 8 bytes; see [`Heap::turns`].
+    pub processors: u32,
+    /// How many processors there is a word for.
+    pub n_processors: u32,
 }
 
 impl Heap {
     /// Ports of v1model, the drop port included.
     pub const N_PORTS: u32 = 512;
+    /// Bytes from one processor's word to the next, as a power of two. Some processors load lines by twos.
+    pub const PROCESSOR_SHIFT: u32 = 7;
 
     /// Where an interface is; none where there is no room for its number.
     pub fn interface(&self, index: u32) -> Option<u32> {
@@ -44,6 +50,13 @@ impl Heap {
     /// Where it says of a port that packets to it are forwarded: 1, else 0.
     pub fn port(&self, port: PortId) -> u32 {
         self.ports + 4 * u32::from(port.0)
+    }
+
+    /// Where each processor's word is, of 8 bytes: how often it has begun and ended a turn with packets of the program.
+    /// It is odd within such a turn.
+    pub fn turns(&self) -> impl Iterator<Item = u32> + use<> {
+        let first = self.processors;
+        (0..self.n_processors).map(move |processor| first + (processor << Self::PROCESSOR_SHIFT))
     }
 }
 

@@ -19,7 +19,8 @@
 //!    used has [`NEVER`]. So a commit writes any number of slots with the next version, then stores that
 //!    version with release order. A slot may be written anew when no packet is left that could read it: after
 //!    a grace period (`synchronize_rcu`, which updating an outer map waits for) since the version of the
-//!    *other* slot became visible. All of a packet, its copies' egress included, runs in one such period.
+//!    *other* slot became visible. All of a packet, its copies' egress included, runs in one such period. Turns
+//!    of drivers make shorter ones, if the loader says when they end: see 10.
 //! 4. *Keys.* An index map leads from a key to the number of a body, which is written before the key is.
 //!    Body 0 of each table is the default action; a key that is not there leads to it, and so does a body
 //!    whose slot has [`ACTION_MISS`] or of which no slot holds. A removed entry gets a slot with
@@ -43,6 +44,11 @@
 //! 9. *Turns.* Behind each run of a driver's poll it adds 1 to the processor's [`Turns::NUMBER`]. When a port's device has
 //!    refused copies, it sets the port's [`Turns::LIMIT`], [`Turns::SINCE`] if there was no limit, and [`Turns::MADE`] to
 //!    [`Turns::CLOSED`], if [`Turns::TURN`] is this turn. A loader that does none of that has every packet copied.
+//! 10. *Ends of turns.* Each processor has a word ([`Heap::turns`]). Where it is even, a packet adds 1 before it reads the
+//!     version, or any of what is written. A loader that wants shorter grace periods adds 1 behind each run of a
+//!     driver's poll on the processor where the word is odd. Both additions are full barriers. It stores what is new,
+//!     has a full barrier, then reads all words: when each has been even once, or has changed, no packet is left that
+//!     came before.
 
 mod encode;
 mod layout;
@@ -123,6 +129,8 @@ pub struct Room {
     pub replicas: u32,
     /// Bits of mask and value at which ternary entries of one table may differ: masks at most.
     pub masks: u32,
+    /// Processors that the machine may ever have: their numbers are below it.
+    pub processors: u32,
     /// States of the parser at positions in the frame at most; what comes beyond is punted.
     pub parser_visits: usize,
     /// Tables that are left to the engine, by position, and why: they have entries that do not fit.
@@ -136,6 +144,7 @@ impl Default for Room {
             groups: 4096,
             replicas: 1 << 17,
             masks: 16,
+            processors: 256,
             parser_visits: 1024,
             left: BTreeMap::new(),
         }

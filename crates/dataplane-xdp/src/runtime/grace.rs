@@ -1,12 +1,22 @@
 //! How many grace periods have ended, so that what packets may still see is not written over.
 //!
-//! A thread of its own waits for them, 7 to 30 ms each, so that the writer is held up only where it must not write
-//! yet. It sleeps as long as nobody asks for one.
+//! There are two kinds. RCU's take 7 to 30 ms each: a thread of its own waits for them, so that the writer is held up only
+//! where it must not write yet. It sleeps as long as nobody asks for one. Turns of drivers make shorter ones
+//! ([`turns`]): whoever wants one looks whether it is over. Both go on beside each other, and the first one to end counts.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+mod turns;
+
+pub(crate) use turns::ReadTurns;
+use turns::Running;
+
+/// How long RCU is not asked where turns may end a period.
+const AHEAD: Duration = Duration::from_millis(1);
 
 /// A moment: when something was done last that packets may see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,7 +27,10 @@ impl Moment {
     pub(crate) const NEVER: Moment = Moment(0);
 }
 
-/// What takes a grace period.
+/// Waits for a grace period of RCU.
+pub(crate) type Wait = fn() -> io::Result<()>;
+
+/// What takes a grace period of RCU.
 pub(crate) type Job = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 /// Periods are numbered from 2 on in the order in which they begin.
@@ -27,10 +40,52 @@ struct Counts {
     ended: u64,
     /// The lowest number that will do for all who have asked.
     wanted: u64,
+    /// The highest number of those that the one who looks knows to have ended.
+    told: u64,
+    /// The one that turns are to end.
+    running: Option<Running>,
     /// What the thread is to do in place of waiting.
     jobs: VecDeque<Job>,
     failure: Option<(io::ErrorKind, String)>,
     is_stopped: bool,
+}
+
+impl Counts {
+    /// Takes note of a period that turns have ended, and begins one where one is wanted.
+    fn look(&mut self, turns: &ReadTurns) {
+        if let Some(running) = &mut self.running
+            && running.look(turns)
+        {
+            self.ended = self.ended.max(running.number);
+        }
+        // RCU's may have ended behind its beginning.
+        let ended = self.ended;
+        self.running.take_if(|running| running.number <= ended);
+        if self.running.is_none() && self.wanted > self.ended {
+            self.begun += 1;
+            let mut running = Running::begin(self.begun, turns);
+            match running.look(turns) {
+                true => self.ended = self.begun,
+                false => self.running = Some(running),
+            }
+        }
+    }
+
+    /// When to look again; none where a look is not worth it before something else is said.
+    fn again(&self) -> Option<Duration> {
+        let running = self.running.as_ref();
+        let running = running.filter(|_| self.wanted > self.ended);
+        running.and_then(Running::again)
+    }
+}
+
+/// What a look has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Looked {
+    /// A period has ended since the last one.
+    pub(crate) has_ended: bool,
+    /// When to look again.
+    pub(crate) again: Option<Duration>,
 }
 
 /// Counts grace periods. A moment is the number of those that have begun by then: any that has a higher one has
@@ -38,15 +93,23 @@ struct Counts {
 pub(crate) struct Graces {
     counts: Mutex<Counts>,
     changed: Condvar,
+    wait: Wait,
+    /// None where RCU alone ends periods.
+    turns: Option<ReadTurns>,
 }
 
 impl Graces {
-    pub(crate) fn new() -> Graces {
+    /// `wait` is RCU's, but for tests.
+    pub(crate) fn new(wait: Wait, turns: Option<ReadTurns>) -> Graces {
         Graces {
+            wait,
+            turns,
             counts: Mutex::new(Counts {
                 begun: 1,
                 ended: 1,
                 wanted: 0,
+                told: 1,
+                running: None,
                 jobs: VecDeque::new(),
                 failure: None,
                 is_stopped: false,
@@ -55,7 +118,7 @@ impl Graces {
         }
     }
 
-    /// Starts the thread, which calls `tell` after each period, and when it ends.
+    /// Starts the thread, which calls `tell` after each period of RCU, and when it ends.
     ///
     /// # Errors
     /// There can be no thread.
@@ -77,7 +140,7 @@ impl Graces {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, counts: MutexGuard<'a, Counts>) -> MutexGuard<'a, Counts> {
+    fn await_change<'a>(&self, counts: MutexGuard<'a, Counts>) -> MutexGuard<'a, Counts> {
         let waited = self.changed.wait(counts);
         waited.unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,18 +148,41 @@ impl Graces {
     /// Waits until somebody asks, then for a period; false when it is over.
     fn wait_for_one(&self) -> bool {
         let mut counts = self.counts();
-        while counts.wanted <= counts.ended && counts.jobs.is_empty() && !counts.is_stopped {
-            counts = self.wait(counts);
+        loop {
+            if counts.is_stopped {
+                return false;
+            }
+            if let Some(job) = counts.jobs.pop_front() {
+                drop(counts);
+                return self.during(job).is_ok();
+            }
+            let is_due;
+            (counts, is_due) = match counts.wanted > counts.ended {
+                true => self.leave_to_turns(counts),
+                false => (self.await_change(counts), false),
+            };
+            if is_due {
+                break;
+            }
         }
-        if counts.is_stopped {
-            return false;
-        }
-        let job = counts.jobs.pop_front();
         drop(counts);
-        match job {
-            Some(job) => self.during(job).is_ok(),
-            None => self.during(bpf::wait_for_programs).is_ok(),
+        self.during(self.wait).is_ok()
+    }
+
+    /// Waits for what is wanted now as long as turns may well end it; whether they have not.
+    fn leave_to_turns<'a>(&self, counts: MutexGuard<'a, Counts>) -> (MutexGuard<'a, Counts>, bool) {
+        if self.turns.is_none() {
+            return (counts, true);
         }
+        let wanted = counts.wanted;
+        let is_waited_for = |counts: &mut Counts| {
+            counts.ended < wanted && counts.jobs.is_empty() && !counts.is_stopped
+        };
+        let waited = self
+            .changed
+            .wait_timeout_while(counts, AHEAD, is_waited_for);
+        let (counts, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        (counts, timeout.timed_out())
     }
 
     /// Does something that takes a grace period, and counts it.
@@ -139,10 +225,37 @@ impl Graces {
     /// A moment is to be past soon.
     pub(crate) fn ask(&self, moment: Moment) {
         let mut counts = self.counts();
-        if counts.wanted <= moment.0 {
-            counts.wanted = moment.0 + 1;
+        if counts.wanted > moment.0 {
+            return;
+        }
+        counts.wanted = moment.0 + 1;
+        self.look_at(&mut counts);
+        if counts.ended <= moment.0 {
             drop(counts);
             self.changed.notify_all();
+        }
+    }
+
+    /// Looks whether turns have ended what is wanted, for the one who does so whenever that is said.
+    pub(crate) fn look(&self) -> Looked {
+        let mut counts = self.counts();
+        self.look_at(&mut counts);
+        let told = counts.told;
+        counts.told = counts.ended;
+        let looked = Looked {
+            has_ended: counts.ended > told,
+            again: counts.again(),
+        };
+        drop(counts);
+        if looked.has_ended {
+            self.changed.notify_all();
+        }
+        looked
+    }
+
+    fn look_at(&self, counts: &mut Counts) {
+        if let Some(turns) = &self.turns {
+            counts.look(turns);
         }
     }
 
@@ -163,7 +276,14 @@ impl Graces {
             if counts.is_stopped {
                 return Err(io::ErrorKind::Interrupted.into());
             }
-            counts = self.wait(counts);
+            counts = match counts.again() {
+                Some(again) => {
+                    let waited = self.changed.wait_timeout(counts, again);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.await_change(counts),
+            };
+            self.look_at(&mut counts);
         }
     }
 
@@ -178,6 +298,11 @@ impl Graces {
         }
     }
 
+    /// Whether turns end periods, too.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.turns.is_some()
+    }
+
     /// Nobody waits from now on.
     pub(crate) fn stop(&self) {
         self.counts().is_stopped = true;
@@ -190,38 +315,4 @@ impl Graces {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_period_counts_for_what_was_done_before_it_began() {
-        let graces = Graces::new();
-        assert!(graces.is_past(Moment::NEVER));
-        let before = graces.now();
-        let mut within = before;
-        let ended = graces.during(|| {
-            within = graces.now();
-            Ok(())
-        });
-        ended.expect("a period");
-        assert!(graces.is_past(before));
-        assert!(!graces.is_past(within), "it had begun already");
-        graces.during(|| Ok(())).expect("a period");
-        assert!(graces.is_past(within));
-    }
-
-    #[test]
-    fn who_waits_is_told_of_a_stop_and_of_a_failure() {
-        let graces = Arc::new(Graces::new());
-        let waiting = Arc::clone(&graces);
-        let waiter = thread::spawn(move || waiting.wait_past(waiting.now()));
-        let refused = graces.during(|| Err(io::ErrorKind::Unsupported.into()));
-        assert!(refused.is_err());
-        let error = waiter.join().expect("no panic").expect_err("a failure");
-        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
-        let graces = Graces::new();
-        graces.stop();
-        let error = graces.wait_past(graces.now()).expect_err("a stop");
-        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
-    }
-}
+mod tests;

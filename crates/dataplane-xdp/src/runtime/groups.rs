@@ -365,7 +365,7 @@ mod tests {
         let mut fan_outs = FanOuts::new(layout, n_there + 2, egress, HashMap::new());
         assert_eq!(fan_outs.numbers.take(n_there), Some(0));
         fan_outs.n_in_use.insert(1, 1);
-        let graces = Arc::new(Graces::new());
+        let graces = Arc::new(Graces::new(bpf::wait_for_programs, None));
         let thread = graces.start(|| ()).expect("a thread");
         for _ in 0..2 {
             assert!(fan_outs.stock(&maps, &graces).expect("maps for them"));

@@ -15,13 +15,14 @@ use dataplane::{DropReason, Nanos, OffloadNotice, PortId};
 
 use super::begun::finishing;
 use super::counts::{Counts, Sources};
-use super::grace::Graces;
+use super::grace::{Graces, Wait};
 use super::groups::FanOuts;
 use super::maps::Maps;
 use super::messages::{Message, Progress, TableRef};
 use super::offload::KernelPort;
 use super::table::Table;
 use super::told::{Told, Unsaid};
+use super::tracepoints::Tracepoints;
 use super::transmit::Transmit;
 use super::writer::Writer;
 use crate::compile::compile;
@@ -52,7 +53,7 @@ pub(super) struct Loaded {
     image: Image,
     maps: Arc<Maps>,
     counters: MapRef,
-    transmit: Transmit,
+    tracepoints: Tracepoints,
     /// First of each port's sockets.
     sockets: HashMap<PortId, u32>,
     told: Told,
@@ -105,15 +106,6 @@ impl Egress {
     }
 }
 
-fn transmit(ports: &[KernelPort], image: &Image, maps: &Maps) -> io::Result<Transmit> {
-    let indices = ports.iter().map(|port| (port.id, port.interface.index()));
-    let turns = image
-        .fan_out
-        .as_ref()
-        .map(|fan_out| maps.get(fan_out.turns));
-    Transmit::of_ports(indices, turns.transpose()?)
-}
-
 /// The tables, and the groups where the kernel makes copies, as the writer has them.
 fn written_to(
     program: &dataplane::Program,
@@ -150,21 +142,23 @@ impl Loaded {
         ports: &[KernelPort],
         left: &Left,
         clock_offset_ns: u64,
+        wait: Wait,
         written: &Written<'_>,
     ) -> Result<Loaded, Refused> {
         check(ports)?;
         let program = written.state().program();
-        let room = room(ports, left);
+        let room = room(ports, left)?;
         let image = compile(program, &room).map_err(|refused| refused.to_string())?;
         let n_sockets = ports.iter().map(|port| port.interface.n_queues()).sum();
         let maps = Maps::create(&image, n_sockets).map_err(kernel("make maps"))?;
-        let transmit = transmit(ports, &image, &maps).map_err(kernel("count what devices take"))?;
+        let tracepoints = Tracepoints::new(ports, &image, &maps);
+        let tracepoints = tracepoints.map_err(kernel("count what devices take"))?;
         let maps = Arc::new(maps);
-        let egress = Egress::load(&image, &maps, &transmit)?;
+        let egress = Egress::load(&image, &maps, &tracepoints.transmit)?;
         let (freed_to, freed) = mpsc::channel();
         let (messages, of_writer) = mpsc::channel();
         let told = Told::new(&image, freed, messages.clone());
-        let graces = Arc::new(Graces::new());
+        let graces = Arc::new(Graces::new(wait, tracepoints.turns(&maps)));
         let first = graces.during(bpf::wait_for_programs);
         first.map_err(kernel("wait for a grace period (membarrier)"))?;
         let (tables, groups) = written_to(program, &image, &maps, ports, &egress.copies);
@@ -185,7 +179,7 @@ impl Loaded {
             image,
             maps,
             counters,
-            transmit,
+            tracepoints,
             sockets: HashMap::new(),
             told,
             unsaid: None,
@@ -201,6 +195,9 @@ impl Loaded {
             is_attached: false,
             is_left: false,
         };
+        if let Some(notice) = loaded.tracepoints.notice() {
+            loaded.progress.notice(notice);
+        }
         let begun = loaded.begin(writer, of_writer, clock_offset_ns, written);
         match begun {
             Ok(()) => Ok(loaded),
@@ -384,7 +381,7 @@ impl Loaded {
         let counts = &mut self.counts;
         let from = Sources {
             counters,
-            transmit: &self.transmit,
+            transmit: &self.tracepoints.transmit,
             told: &self.told,
             graces: &self.graces,
         };
@@ -419,7 +416,8 @@ impl Loaded {
         let Ok(counters) = self.maps.get(self.counters) else {
             return false;
         };
-        let n_inside = || self.counts.n_inside_now(counters, &self.transmit);
+        let transmit = &self.tracepoints.transmit;
+        let n_inside = || self.counts.n_inside_now(counters, transmit);
         n_seen == self.n_commits && n_inside().is_ok_and(|n_inside| n_inside == 0)
     }
 
@@ -547,15 +545,17 @@ fn check(ports: &[KernelPort]) -> Result<(), Reason> {
     Ok(())
 }
 
-fn room(ports: &[KernelPort], left: &Left) -> Room {
+fn room(ports: &[KernelPort], left: &Left) -> Result<Room, Reason> {
+    let processors = bpf::n_possible_processors().map_err(kernel("count processors"))?;
     let mut room = Room {
         left: left.clone(),
+        processors: u32::try_from(processors).map_err(|error| error.to_string())?,
         ..Room::default()
     };
     for port in ports {
         room.interfaces = room.interfaces.max(port.interface.index() + 1);
     }
-    room
+    Ok(room)
 }
 
 fn kernel(what: &'static str) -> impl Fn(io::Error) -> Reason {

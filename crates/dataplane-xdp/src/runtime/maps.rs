@@ -113,6 +113,11 @@ impl Maps {
         }
     }
 
+    /// Reads eight bytes of the heap; what is read or written behind it is not before it.
+    pub(crate) fn load_u64(&self, at: u32) -> Option<u64> {
+        self.word(at).map(|word| word.load(Ordering::Acquire))
+    }
+
     /// Writes words of eight bytes in host order.
     pub(crate) fn store_bytes(&self, at: u32, bytes: &[u8]) {
         for (at, word) in (at..).step_by(8).zip(bytes.chunks_exact(8)) {

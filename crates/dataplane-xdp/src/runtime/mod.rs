@@ -4,6 +4,8 @@ mod begun;
 mod counts;
 mod grace;
 mod groups;
+#[cfg(test)]
+mod in_kernel;
 mod index;
 mod loaded;
 mod maps;
@@ -15,6 +17,7 @@ mod table;
 #[cfg(test)]
 mod testing;
 mod told;
+mod tracepoints;
 pub mod transmit;
 mod writer;
 

@@ -12,6 +12,7 @@ use dataplane::offload::{Accounts, Unable, Written};
 use dataplane::{DropReason, Nanos, Offload, OffloadNotice, PortId};
 use packet_io::XdpInterface;
 
+use super::grace::Wait;
 use super::loaded::{Left, Loaded, Refused};
 use super::told::{NoRoom, Unsaid};
 
@@ -36,6 +37,8 @@ pub struct KernelOffload {
     notices: VecDeque<OffloadNotice>,
     /// The programs are to run on when it is stopped.
     leaves: Arc<AtomicBool>,
+    /// For a grace period of RCU.
+    wait: Wait,
 }
 
 impl KernelOffload {
@@ -59,7 +62,14 @@ impl KernelOffload {
             full: None,
             notices: VecDeque::new(),
             leaves,
+            wait: bpf::wait_for_programs,
         }
+    }
+
+    /// The same, with another wait in RCU's place.
+    #[cfg(test)]
+    pub(super) fn waiting(self, wait: Wait) -> KernelOffload {
+        KernelOffload { wait, ..self }
     }
 
     /// What is to be done about something that cannot be said in the kernel.
@@ -89,7 +99,8 @@ impl KernelOffload {
         // Programs read the machine's clock and add this.
         let offset_ns = (self.clock)().wrapping_sub(bpf::kernel_clock_ns());
         loop {
-            let refused = match Loaded::new(&self.ports, &self.left, offset_ns, written) {
+            let refused = match Loaded::new(&self.ports, &self.left, offset_ns, self.wait, written)
+            {
                 Ok(loaded) => return Ok(loaded),
                 Err(refused) => refused,
             };

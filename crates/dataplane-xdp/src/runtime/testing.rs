@@ -8,11 +8,15 @@ use bpf::{Instruction, Program, ProgramConfig, ProgramKind};
 use crate::compile::compile;
 use crate::image::{Image, Room};
 
-/// An image with tables and groups.
-pub(super) fn image() -> Image {
+/// A program with tables and groups.
+pub(super) fn program() -> dataplane::Program {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/exchange.p4");
-    let program = stf::load(&path, &p4_compiler::Options::default()).expect("a sound program");
-    compile(&program, &Room::default()).expect("it fits")
+    stf::load(&path, &p4_compiler::Options::default()).expect("a sound program")
+}
+
+/// Its image.
+pub(super) fn image() -> Image {
+    compile(&program(), &Room::default()).expect("it fits")
 }
 
 /// A program over copies that does nothing.

@@ -71,7 +71,7 @@ const JUMP: u8 = 0x05;
 mod times;
 mod turns;
 
-use turns::TurnEnds;
+pub(super) use turns::TurnEnds;
 
 /// The maps, as the programs name them.
 const NOTES: MapRef = MapRef(0);
@@ -123,7 +123,6 @@ pub struct Transmit {
     times: Map,
     _link: Link,
     _program: Program,
-    _turns: Option<TurnEnds>,
 }
 
 impl Transmit {
@@ -136,11 +135,11 @@ impl Transmit {
         Self::of(interfaces.map(|interface| (interface, 0)).collect(), None)
     }
 
-    /// The same for the interfaces of ports. Where there is a map of the role [`MapRole::Turns`], it also says there
-    /// when a turn has ended, and when a port has refused copies.
+    /// The same for the interfaces of ports. Where there is a map of the role [`MapRole::Turns`], and somebody counts
+    /// turns there, it also says when a port has refused copies.
     ///
     /// # Errors
-    /// The kernel's error; it has no tracepoint `xdp_devmap_xmit` or `napi_poll`.
+    /// The kernel's error; it has no tracepoint `xdp_devmap_xmit`.
     pub fn of_ports(
         ports: impl IntoIterator<Item = (PortId, u32)>,
         turns: Option<&Map>,
@@ -187,7 +186,6 @@ impl Transmit {
             times,
             _link: link,
             _program: program,
-            _turns: turns.map(TurnEnds::new).transpose()?,
         })
     }
 

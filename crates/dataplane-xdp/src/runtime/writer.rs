@@ -24,7 +24,7 @@ use crate::image::{EncodedKey, GroupArg, TableLayout};
 /// key can be put in, which a commit that comes then waits for.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// How long what has waited for a grace period waits on for whoever has drained: he writes next, and would wait for
+/// How long what has waited for a grace period of RCU waits on for whoever has drained: he writes next, and would wait for
 /// another period. Some calls take as long.
 const HELD_BACK: Duration = Duration::from_millis(4);
 
@@ -416,21 +416,37 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits for a message, or until something that waits is held back no longer, or it is quiet where something waits
-    /// for that.
+    /// Waits for a message, or until a grace period has ended, something that waits is held back no longer, or it is quiet
+    /// where something waits for that.
     fn wait(
         &self,
         messages: &Receiver<Message>,
         waiting: &Waiting,
     ) -> Result<Message, RecvTimeoutError> {
+        loop {
+            let looked = self.graces.look();
+            if looked.has_ended {
+                return Ok(Message::Look);
+            }
+            let idle = self.idle_for(waiting);
+            let again = looked.again.filter(|it| idle.is_none_or(|idle| *it < idle));
+            let received = match again.or(idle) {
+                Some(timeout) => messages.recv_timeout(timeout),
+                None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            if again.is_none() || !matches!(received, Err(RecvTimeoutError::Timeout)) {
+                return received;
+            }
+        }
+    }
+
+    /// How long there is nothing to be done, if nothing comes; none where that is for ever.
+    fn idle_for(&self, waiting: &Waiting) -> Option<Duration> {
         if self.is_ready(waiting) {
-            return messages.recv_timeout(self.held_for());
+            return Some(self.held_for());
         }
         let waits = !self.is_quiet() && (self.is_stock_due || !self.graves.keys.is_empty());
-        match waits {
-            true => messages.recv_timeout(QUIET.saturating_sub(self.last_commit.elapsed())),
-            false => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        }
+        waits.then(|| QUIET.saturating_sub(self.last_commit.elapsed()))
     }
 
     /// Tells what has come to its end.
@@ -445,7 +461,7 @@ impl Writer {
         }
         while let Some((_, epoch)) = self.drains.pop_front_if(is_past) {
             progress.drained.store(epoch + 1, Ordering::Release);
-            if waiting.n_commits > 0 {
+            if waiting.n_commits > 0 && !self.graces.has_turns() {
                 self.held_until = Some(Instant::now() + HELD_BACK);
             }
         }
@@ -454,10 +470,12 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
     use std::sync::mpsc;
 
     use super::*;
     use crate::image::ACTION_NONE;
+    use crate::runtime::grace::ReadTurns;
     use crate::runtime::testing;
 
     const TABLE: TableRef = TableRef::Program(0);
@@ -474,11 +492,15 @@ mod tests {
 
     impl Turns {
         fn new() -> Turns {
+            Turns::ended_by(None)
+        }
+
+        fn ended_by(turns: Option<ReadTurns>) -> Turns {
             let image = testing::image();
             let maps = Arc::new(Maps::create(&image, 1).expect("maps"));
             let layout = image.tables[0].clone();
             let tables = HashMap::from([(TABLE, Table::new(layout.clone(), &maps))]);
-            let graces = Arc::new(Graces::new());
+            let graces = Arc::new(Graces::new(bpf::wait_for_programs, turns));
             let (freed, _) = mpsc::channel();
             let version_at = image.heap.version;
             let writer = Writer::new(maps, version_at, tables, None, graces, freed);
@@ -536,6 +558,30 @@ mod tests {
         turns.period();
         assert_eq!(turns.drained(), 8);
         assert_eq!(turns.progress.n_seen.load(Ordering::Acquire), 4);
+    }
+
+    #[test]
+    fn a_change_behind_another_is_shown_when_turns_have_ended() {
+        if !testing::may_use_bpf() {
+            return;
+        }
+        let word = Arc::new(AtomicU64::new(0));
+        let read = Arc::clone(&word);
+        let read: ReadTurns = Box::new(move || vec![read.load(Ordering::SeqCst)]);
+        let mut turns = Turns::ended_by(Some(read));
+        for (n, version) in [(1, 1), (3, 3), (5, 5)] {
+            word.store(n, Ordering::SeqCst);
+            assert_eq!(turns.take(turns.changes(1)), version);
+            turns.take(Message::Drain(n));
+            assert_eq!(turns.take(turns.changes(1)), version, "within the turn");
+            assert!(turns.drained() <= n);
+            // That ends, and packets come all the time.
+            word.store(n + 1, Ordering::SeqCst);
+            assert_eq!(turns.take(Message::Look), version + 1);
+            assert_eq!(turns.drained(), n + 1, "nothing is held back");
+            assert!(turns.waiting.is_empty());
+        }
+        assert_eq!(turns.progress.n_seen.load(Ordering::Acquire), 6);
     }
 
     #[test]

@@ -12,9 +12,9 @@ use super::EventLoop;
 use crate::parts::Offloaded;
 use crate::say;
 
-/// How long until the offload is asked again whether it is drained, in nanoseconds: about what a change
-/// takes to be seen by all of the kernel's processors.
-const DRAIN_RETRY_NS: Nanos = 1_000_000;
+/// How long until the offload is asked again whether it is drained, in nanoseconds: about what a turn of a driver in
+/// the kernel takes.
+const DRAIN_RETRY_NS: Nanos = 200_000;
 
 /// How often the offload is asked at least whether it can go on, in nanoseconds. Where it cannot, the engine does.
 const CHECK_EVERY_NS: Nanos = 1_000_000_000;

@@ -1,5 +1,5 @@
-//! Turns of drivers, as the programs of the ports want to know them ([`Turns`]): when one has ended, and which port has
-//! refused copies in it.
+//! Turns of drivers: when one has ended, as the programs of the ports ([`Turns`]) and the grace periods of their writer
+//! ([`Heap::turns`]) want to know it, and which port has refused copies in it.
 
 use std::io;
 
@@ -10,34 +10,41 @@ use crate::asm::reg::{R0, R1, R2, R3, R4, R6, R10};
 use crate::asm::{Alu, Assembler, Helper, Jump, Label, Size, Symbol};
 use crate::image::{Heap, Turns};
 
+/// Where the tracepoint `napi_poll` has how many packets the poll might take: its third argument.
+const TRACEPOINT_BUDGET: i16 = 16;
+
+/// The maps, as the program at the end of a turn names them.
+const HEAP: MapRef = MapRef(0);
+const OF_PORTS: MapRef = MapRef(1);
+
 // On the stack, below what is kept there beside.
 const PORT: i16 = -8;
 const KEY: i16 = -12;
 
-/// Counts turns.
+/// Says when turns end, as long as it lives.
 #[derive(Debug)]
-pub(super) struct TurnEnds {
+pub(in crate::runtime) struct TurnEnds {
     _link: Link,
     _program: Program,
 }
 
 impl TurnEnds {
+    /// Says so in the heap, and in the map of [`Turns`] where there is one.
+    ///
     /// # Errors
     /// The kernel's error; it has no tracepoint `napi_poll`.
-    pub(super) fn new(turns: &Map) -> io::Result<TurnEnds> {
-        let mut asm = Assembler::default();
-        let end = asm.label();
-        find(&mut asm, MapRef(0), end);
-        asm.load(Size::B4, R1, R0, Turns::NUMBER);
-        asm.alu_imm(Alu::Add, R1, 1);
-        asm.store(Size::B4, R0, Turns::NUMBER, R1);
-        asm.place(end);
-        give(&mut asm, 0);
+    pub(in crate::runtime) fn new(
+        heap: &Map,
+        layout: Heap,
+        turns: Option<&Map>,
+    ) -> io::Result<TurnEnds> {
+        let mut maps = vec![heap];
+        maps.extend(turns);
         let program = Program::load(&ProgramConfig {
             name: "reprise_turns",
             kind: ProgramKind::RawTracepoint,
             has_fragments: false,
-            instructions: &linked(asm, &[turns])?,
+            instructions: &linked(at_end(layout, turns.is_some()), &maps)?,
         })?;
         let link = Link::attach_tracepoint(&program, c"napi_poll")?;
         Ok(TurnEnds {
@@ -45,6 +52,34 @@ impl TurnEnds {
             _program: program,
         })
     }
+}
+
+/// The program at the tracepoint `napi_poll`.
+fn at_end(layout: Heap, has_turns: bool) -> Assembler {
+    let mut asm = Assembler::default();
+    let [unknown, end] = [(); 2].map(|()| asm.label());
+    // A poll of no packets ends no turn: who writes to a network console from within a driver polls so.
+    asm.load(Size::B4, R2, R1, TRACEPOINT_BUDGET);
+    asm.jump_if_imm(Jump::Eq, R2, 0, end);
+    if has_turns {
+        find(&mut asm, OF_PORTS, unknown);
+        asm.load(Size::B4, R1, R0, Turns::NUMBER);
+        asm.alu_imm(Alu::Add, R1, 1);
+        asm.store(Size::B4, R0, Turns::NUMBER, R1);
+        asm.place(unknown);
+    }
+    asm.call(Helper::GetSmpProcessorId);
+    asm.jump_if_imm(Jump::Ge, R0, layout.n_processors as i32, end);
+    asm.alu_imm(Alu::Lsh, R0, Heap::PROCESSOR_SHIFT as i32);
+    asm.symbol(R1, Symbol::Value(HEAP, layout.processors));
+    asm.alu(Alu::Add, R1, R0);
+    asm.load(Size::B8, R2, R1, 0);
+    asm.alu_imm(Alu::And, R2, 1);
+    asm.jump_if_imm(Jump::Eq, R2, 0, end);
+    asm.fetch_add(R1, 0, R2);
+    asm.place(end);
+    give(&mut asm, 0);
+    asm
 }
 
 /// This processor's value into R0.

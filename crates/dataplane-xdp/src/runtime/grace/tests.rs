@@ -1,0 +1,208 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Processors' words, as a test has them.
+#[derive(Clone)]
+struct Words(Arc<Vec<AtomicU64>>);
+
+impl Words {
+    fn new(words: &[u64]) -> Words {
+        Words(Arc::new(
+            words.iter().copied().map(AtomicU64::new).collect(),
+        ))
+    }
+
+    fn set(&self, processor: usize, word: u64) {
+        self.0[processor].store(word, Ordering::SeqCst);
+    }
+
+    fn read(&self) -> Option<ReadTurns> {
+        let words = Arc::clone(&self.0);
+        let load = |word: &AtomicU64| word.load(Ordering::SeqCst);
+        Some(Box::new(move || words.iter().map(load).collect()))
+    }
+
+    /// Periods that these and nobody else end.
+    fn graces(&self) -> Graces {
+        Graces::new(never, self.read())
+    }
+}
+
+/// RCU, where some program never ends.
+fn never() -> io::Result<()> {
+    loop {
+        thread::park();
+    }
+}
+
+/// Waits in another thread.
+fn waiter(graces: &Arc<Graces>) -> JoinHandle<io::Result<()>> {
+    let graces = Arc::clone(graces);
+    let moment = graces.now();
+    thread::spawn(move || graces.wait_past(moment))
+}
+
+#[test]
+fn a_period_counts_for_what_was_done_before_it_began() {
+    let graces = Graces::new(bpf::wait_for_programs, None);
+    assert!(graces.is_past(Moment::NEVER));
+    let before = graces.now();
+    let mut within = before;
+    let ended = graces.during(|| {
+        within = graces.now();
+        Ok(())
+    });
+    ended.expect("a period");
+    assert!(graces.is_past(before));
+    assert!(!graces.is_past(within), "it had begun already");
+    graces.during(|| Ok(())).expect("a period");
+    assert!(graces.is_past(within));
+}
+
+#[test]
+fn who_waits_is_told_of_a_stop_and_of_a_failure() {
+    for turns in [None, Words::new(&[0, 1]).read()] {
+        let graces = Arc::new(Graces::new(bpf::wait_for_programs, turns));
+        let waiter = waiter(&graces);
+        let refused = graces.during(|| Err(io::ErrorKind::Unsupported.into()));
+        assert!(refused.is_err());
+        let error = waiter.join().expect("no panic").expect_err("a failure");
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        assert!(graces.check().is_err());
+    }
+    for turns in [None, Words::new(&[0, 1]).read()] {
+        let graces = Arc::new(Graces::new(bpf::wait_for_programs, turns));
+        let waiter = waiter(&graces);
+        graces.stop();
+        let error = waiter.join().expect("no panic").expect_err("a stop");
+        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+    }
+}
+
+#[test]
+fn turns_that_were_there_end_a_period_and_no_others_do() {
+    let words = Words::new(&[0, 7, 2, 9]);
+    let graces = words.graces();
+    let moment = graces.now();
+    graces.ask(moment);
+    assert!(!graces.is_past(moment));
+    let later = graces.now();
+    // One that begins now sees what is new.
+    words.set(0, 1);
+    words.set(1, 8);
+    assert!(!graces.look().has_ended, "the last processor's goes on");
+    // Behind its turn another has begun.
+    words.set(3, 11);
+    assert!(graces.look().has_ended && graces.is_past(moment));
+    assert!(!graces.look().has_ended, "that was said");
+    // The period had begun before that moment.
+    assert!(!graces.is_past(later));
+    graces.ask(later);
+    words.set(3, 12);
+    assert!(!graces.look().has_ended, "the first one's goes on");
+    words.set(0, 2);
+    assert!(graces.look().has_ended && graces.is_past(later));
+}
+
+#[test]
+fn where_no_processor_is_within_a_turn_a_period_is_over_at_once() {
+    let graces = Words::new(&[0, 4, 2]).graces();
+    for _ in 0..3 {
+        let moment = graces.now();
+        assert!(!graces.is_past(moment));
+        graces.ask(moment);
+        assert!(graces.is_past(moment));
+        // Whoever was not asking is told of it.
+        let (has_ended, again) = (true, None);
+        assert_eq!(graces.look(), Looked { has_ended, again });
+        graces.wait_past(graces.now()).expect("no other period");
+    }
+    assert_eq!(graces.look().again, None, "nobody asks");
+}
+
+#[test]
+fn rcu_ends_what_a_processor_would_hold_up_that_stays_within_a_turn() {
+    let words = Words::new(&[1, 0]);
+    let graces = Arc::new(Graces::new(|| Ok(()), words.read()));
+    let thread = graces.start(|| ()).expect("a thread");
+    for _ in 0..3 {
+        waiter(&graces).join().expect("no panic").expect("it ends");
+    }
+    // What has ended so is no reason to look.
+    let looked = graces.look();
+    assert_eq!((looked.has_ended, looked.again), (true, None));
+    assert!(!graces.look().has_ended);
+    // Turns end periods again when that processor's ends.
+    words.set(0, 2);
+    let moment = graces.now();
+    graces.ask(moment);
+    assert!(graces.is_past(moment));
+    graces.stop();
+    thread.join().expect("no panic");
+}
+
+#[test]
+fn a_look_is_worth_it_for_a_short_time_alone() {
+    let words = Words::new(&[1]);
+    let graces = words.graces();
+    let moment = graces.now();
+    graces.ask(moment);
+    assert!(graces.look().again.is_some());
+    let start = std::time::Instant::now();
+    while graces.look().again.is_some() {
+        assert!(start.elapsed() < PATIENCE);
+        thread::yield_now();
+    }
+    assert!(!graces.is_past(moment));
+    // It counts all the same when somebody looks.
+    words.set(0, 2);
+    assert!(graces.look().has_ended && graces.is_past(moment));
+}
+
+#[test]
+fn who_waits_looks_by_himself() {
+    let words = Words::new(&[1]);
+    let graces = Arc::new(words.graces());
+    let waiter = waiter(&graces);
+    thread::sleep(Duration::from_millis(1));
+    assert!(!waiter.is_finished(), "the turn goes on");
+    words.set(0, 2);
+    waiter
+        .join()
+        .expect("no panic")
+        .expect("the turn has ended");
+}
+
+#[test]
+fn rcu_is_not_asked_for_what_turns_end_soon() {
+    static N_WAITS: AtomicUsize = AtomicUsize::new(0);
+    static IS_DUE: AtomicBool = AtomicBool::new(false);
+    let wait = || {
+        assert!(IS_DUE.load(Ordering::SeqCst), "turns end it");
+        N_WAITS.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    };
+    let words = Words::new(&[0, 0]);
+    let graces = Arc::new(Graces::new(wait, words.read()));
+    let (told, tells) = std::sync::mpsc::channel();
+    let thread = graces.start(move || told.send(()).expect("it listens"));
+    let thread = thread.expect("a thread");
+    for _ in 0..100 {
+        graces.wait_past(graces.now()).expect("at once");
+    }
+    // What takes a period of RCU by itself is done beside.
+    let (done, is_done) = std::sync::mpsc::channel();
+    graces.do_within(Box::new(move || done.send(()).map_err(io::Error::other)));
+    is_done.recv_timeout(PATIENCE).expect("the thread has time");
+    tells.recv_timeout(PATIENCE).expect("it says so");
+    IS_DUE.store(true, Ordering::SeqCst);
+    words.set(1, 1);
+    waiter(&graces).join().expect("no panic").expect("RCU's");
+    tells.recv_timeout(PATIENCE).expect("it says so");
+    assert_eq!(N_WAITS.load(Ordering::SeqCst), 1);
+    graces.stop();
+    thread.join().expect("no panic");
+}
