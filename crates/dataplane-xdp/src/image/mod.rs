@@ -43,9 +43,12 @@
 //! 9. *Turns.* Behind each run of a driver's poll it adds 1 to the processor's [`Turns::NUMBER`]. When a port's device has
 //!    refused copies, it sets the port's [`Turns::LIMIT`], [`Turns::SINCE`] if there was no limit, and [`Turns::MADE`] to
 //!    [`Turns::CLOSED`], if [`Turns::TURN`] is this turn. A loader that does none of that has every packet copied.
+//! 10. *Digests.* It reads the ring [`MapRole::Digests`], which a program has that makes some. A message that finds no
+//!     room is counted, [`Counters::digests_lost`], and its packet goes on.
 
 mod encode;
 mod layout;
+mod message;
 
 pub use crate::asm::{Code, Symbol};
 pub use encode::{EncodeError, EncodedKey};
@@ -53,6 +56,8 @@ pub use layout::{
     ACTION_MISS, ACTION_NONE, ACTION_PUNT, Body, Counters, FanOut, GroupArg, Heap, Index,
     Interface, KeyPart, KeyPlace, NEVER, Noted, Origin, Scratch, TableLayout, Turns,
 };
+
+pub use message::Message;
 
 use std::collections::BTreeMap;
 
@@ -91,6 +96,8 @@ pub enum MapRole {
     Places,
     /// What is known of a processor's turn.
     Turns,
+    /// The ring of what is sent to the control plane: [`Message`].
+    Digests,
 }
 
 /// A map to be made.
@@ -106,7 +113,7 @@ pub struct MapSpec {
     pub key_bytes: u32,
     /// Bytes of a value.
     pub value_bytes: u32,
-    /// Entries at most. Of device and socket maps the loader may make it more.
+    /// Entries at most, of a ring its bytes. Of device and socket maps the loader may make it more.
     pub n_entries_max: u32,
     /// `map_flags`, of those that [`bpf::MapConfig`] names.
     pub flags: u32,
