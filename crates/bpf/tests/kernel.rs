@@ -228,6 +228,24 @@ fn noting(ring: &RingBuffer) -> Program {
     load(ProgramKind::Xdp, &instructions).unwrap()
 }
 
+/// Begins a record and takes it back.
+fn taking_back(ring: &RingBuffer) -> Program {
+    let mut instructions = Instruction::load_map(1, MapReference::Map, ring.map().as_fd()).to_vec();
+    instructions.extend([
+        // r0 = bpf_ringbuf_reserve(ring, 8, 0); if r0 == 0, the end
+        instruction(0xb7, 2, 0, 8),
+        instruction(0xb7, 3, 0, 0),
+        instruction(0x85, 0, 0, 131),
+        instruction(0x15, 0, 3, 0),
+        // bpf_ringbuf_discard(r0, 0)
+        instruction(0xbf, 0x01, 0, 0),
+        instruction(0xb7, 2, 0, 0),
+        instruction(0x85, 0, 0, 133),
+    ]);
+    instructions.extend(returning(2));
+    load(ProgramKind::Xdp, &instructions).unwrap()
+}
+
 /// Whether the ring says that there is something to read.
 fn is_readable(ring: &RingBuffer) -> bool {
     let mut poll = libc::pollfd {
@@ -249,7 +267,7 @@ fn a_ring_gives_its_records_in_order_round_after_round_and_says_when_it_is_full(
     // Header, 28 bytes, and up to a multiple of 8.
     const RECORD_BYTES: usize = 40;
     let mut ring = RingBuffer::create("ring", RING_BYTES as u32).unwrap();
-    let program = noting(&ring);
+    let (program, taking_back) = (noting(&ring), taking_back(&ring));
     let frame = |number: u32| [&number.to_ne_bytes()[..], &[7; 28]].concat();
     let note = |number: u32| program.test_run(&frame(number), 1).unwrap().verdict;
     let mut read = |n_max: usize, expected: std::ops::Range<u32>| {
@@ -272,6 +290,11 @@ fn a_ring_gives_its_records_in_order_round_after_round_and_says_when_it_is_full(
         assert_eq!(note(u32::MAX), Verdict::Drop, "it is full");
         assert!(read(1, first..first + 1));
         assert!(!read(usize::MAX, first + 1..first + n_fit));
+    }
+    for _ in 0..2 {
+        taking_back.test_run(&[0; 14], 1).unwrap();
+        assert_eq!(note(5), Verdict::Pass);
+        assert!(!read(9, 5..6));
     }
     let array = map(MapKind::Array, 4, 8);
     assert!(RingBuffer::new(array).is_err());

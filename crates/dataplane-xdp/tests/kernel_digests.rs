@@ -13,11 +13,11 @@ mod namespace;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use beside::{Beside, frame};
-use dataplane::{Digest, DropReason, PortId, limits};
-use namespace::in_root_namespace;
+use dataplane::{Digest, DropReason, OffloadStatus, PortId, limits};
+use namespace::{in_root_namespace, ip};
 use packet_io::Waiter;
 
 /// A port without an interface of ours, as the controller's is.
@@ -101,7 +101,7 @@ fn a_digest_has_the_values_of_the_end_of_ingress_whatever_becomes_of_its_packet(
             assert_eq!(beside.receive(1, 1)[0][18..20], [0, 78]);
             beside.send(2, [frame(2, 5), frame(9, 6)]);
             assert_eq!([1, 2].map(|port| beside.receive(port, 1).len()), [1, 1]);
-            let start = std::time::Instant::now();
+            let start = Instant::now();
             while beside.counters().dropped(DropReason::IngressDrop) < 1 {
                 assert!(start.elapsed() < frames::PATIENCE);
             }
@@ -126,7 +126,8 @@ fn a_packet_that_is_punted_behind_its_digest_makes_it_once() {
             beside.insert(1, "forward", &[CPU_PORT, 7]);
             beside.drain();
             beside.send(0, (0..3).map(|number| frame(1, number)));
-            beside.forward_punted(3);
+            beside.take_punted_of(&[0], 3);
+            while beside.switch.poll_transmit(0).is_some() {}
             assert!(!is_readable(&beside));
             let expected = [0, 1, 2].map(|number| arrival(number, 7, 0));
             assert_eq!(polled(&mut beside), expected);
@@ -233,6 +234,40 @@ fn what_a_program_tells_that_runs_on_without_a_switch_is_lost_and_the_next_one_b
             await_digest(&beside);
             beside.counters();
             assert_eq!(polled(&mut beside).len(), 2);
+        },
+    );
+}
+
+#[test]
+fn what_waits_when_the_offload_fails_is_given_and_the_engine_goes_on() {
+    in_root_namespace(
+        "what_waits_when_the_offload_fails_is_given_and_the_engine_goes_on",
+        || {
+            let mut beside = arrivals();
+            beside.insert(1, "forward", &[2, 7]);
+            beside.drain();
+            beside.send(0, [frame(1, 3)]);
+            assert_eq!(beside.receive(2, 1).len(), 1);
+            await_digest(&beside);
+            // Its number is nobody's any more, which the thread that writes notices.
+            ip("link del out1");
+            beside.group(5, &[(1, 1)], true);
+            let start = Instant::now();
+            while matches!(
+                beside.switch.offload_status(),
+                Some(OffloadStatus::Forwarding(_))
+            ) {
+                assert!(start.elapsed() < frames::PATIENCE);
+                beside.switch.check_offload();
+            }
+            assert_eq!(polled(&mut beside), [arrival(3, 7, 0)]);
+            assert!(!is_readable(&beside));
+            beside.send(0, [frame(1, 4)]);
+            beside.forward_punted_of(&[0, 2], 1);
+            assert_eq!(beside.receive(2, 1).len(), 1);
+            assert_eq!(polled(&mut beside), [arrival(4, 7, 0)]);
+            let counters = beside.counters();
+            assert_eq!((counters.digests, counters.digests_lost), (2, 0));
         },
     );
 }
