@@ -15,6 +15,7 @@ mod memory;
 mod pin;
 mod processors;
 mod program;
+mod ring;
 mod sys;
 mod test_run;
 
@@ -26,4 +27,5 @@ pub use memory::Memory;
 pub use pin::is_bpf_folder;
 pub use processors::n_possible_processors;
 pub use program::{Program, ProgramConfig, ProgramKind};
+pub use ring::RingBuffer;
 pub use test_run::{TestRun, Verdict};

@@ -28,6 +28,7 @@ pub enum MapKind {
     DeviceMap = 14,
     SocketMap = 17,
     DeviceMapHash = 25,
+    RingBuffer = 27,
 }
 
 impl MapKind {
@@ -47,7 +48,7 @@ pub struct MapConfig<'a> {
     pub key_bytes: u32,
     /// Bytes of a value, of one processor.
     pub value_bytes: u32,
-    /// Entries that it has room for.
+    /// Entries that it has room for; of a ring buffer its bytes.
     pub n_entries_max: u32,
     /// `BPF_F_*`, beside those that the kind needs.
     pub flags: u32,
@@ -204,6 +205,17 @@ impl Map {
         pin::pin(self.fd.as_fd(), path)
     }
 
+    /// The same map by another descriptor.
+    ///
+    /// # Errors
+    /// If the process has no descriptor left.
+    pub fn try_clone(&self) -> io::Result<Map> {
+        Ok(Map {
+            fd: self.fd.try_clone()?,
+            ..*self
+        })
+    }
+
     /// Bytes of a key.
     pub fn key_bytes(&self) -> usize {
         self.key_bytes
@@ -214,7 +226,7 @@ impl Map {
         self.value_bytes
     }
 
-    /// Entries that it has room for.
+    /// Entries that it has room for; of a ring buffer its bytes.
     pub fn n_entries_max(&self) -> u32 {
         self.n_entries_max
     }

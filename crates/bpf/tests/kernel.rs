@@ -5,14 +5,18 @@
     clippy::panic,
     reason = "a test stops at what it did not expect"
 )]
+#![expect(
+    unsafe_code,
+    reason = "poll(2) has no safe form in the standard library"
+)]
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 
 use bpf::{
     Batch, Instruction, Map, MapConfig, MapKind, MapReference, Memory, Program, ProgramConfig,
-    ProgramKind, Verdict, Write, n_possible_processors,
+    ProgramKind, RingBuffer, Verdict, Write, n_possible_processors,
 };
 
 /// Whether the kernel lets us; elsewhere it is said that nothing was tested.
@@ -184,4 +188,114 @@ fn a_program_is_attached_to_a_tracepoint_of_the_kernel() {
 #[test]
 fn a_grace_period_ends() {
     bpf::wait_for_programs().unwrap();
+}
+
+/// Puts the first 28 bytes of the frame into a ring, and passes the frame if there was room, else drops it.
+fn noting(ring: &RingBuffer) -> Program {
+    let mut instructions = vec![
+        // r2 = data, r3 = data_end; r4 = r2 + 28; if r4 > r3, drop
+        instruction(0x61, 0x12, 0, 0),
+        instruction(0x61, 0x13, 4, 0),
+        instruction(0xbf, 0x24, 0, 0),
+        instruction(0x07, 4, 0, 28),
+        instruction(0x2d, 0x34, 18, 0),
+        // To the stack, from 32 bytes below its end on.
+        instruction(0x79, 0x25, 0, 0),
+        instruction(0x7b, 0x5a, -32, 0),
+        instruction(0x79, 0x25, 8, 0),
+        instruction(0x7b, 0x5a, -24, 0),
+        instruction(0x79, 0x25, 16, 0),
+        instruction(0x7b, 0x5a, -16, 0),
+        instruction(0x61, 0x25, 24, 0),
+        instruction(0x63, 0x5a, -8, 0),
+        instruction(0xbf, 0xa2, 0, 0),
+        instruction(0x07, 2, 0, -32),
+    ];
+    instructions.extend(Instruction::load_map(
+        1,
+        MapReference::Map,
+        ring.map().as_fd(),
+    ));
+    instructions.extend([
+        // bpf_ringbuf_output(ring, stack, 28, 0)
+        instruction(0xb7, 3, 0, 28),
+        instruction(0xb7, 4, 0, 0),
+        instruction(0x85, 0, 0, 130),
+        instruction(0x55, 0, 2, 0),
+    ]);
+    instructions.extend(returning(2));
+    instructions.extend(returning(1));
+    load(ProgramKind::Xdp, &instructions).unwrap()
+}
+
+/// Begins a record and takes it back.
+fn taking_back(ring: &RingBuffer) -> Program {
+    let mut instructions = Instruction::load_map(1, MapReference::Map, ring.map().as_fd()).to_vec();
+    instructions.extend([
+        // r0 = bpf_ringbuf_reserve(ring, 8, 0); if r0 == 0, the end
+        instruction(0xb7, 2, 0, 8),
+        instruction(0xb7, 3, 0, 0),
+        instruction(0x85, 0, 0, 131),
+        instruction(0x15, 0, 3, 0),
+        // bpf_ringbuf_discard(r0, 0)
+        instruction(0xbf, 0x01, 0, 0),
+        instruction(0xb7, 2, 0, 0),
+        instruction(0x85, 0, 0, 133),
+    ]);
+    instructions.extend(returning(2));
+    load(ProgramKind::Xdp, &instructions).unwrap()
+}
+
+/// Whether the ring says that there is something to read.
+fn is_readable(ring: &RingBuffer) -> bool {
+    let mut poll = libc::pollfd {
+        fd: ring.as_fd().as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one descriptor, which lives through the call.
+    assert!(unsafe { libc::poll(&raw mut poll, 1, 0) } >= 0);
+    poll.revents == libc::POLLIN
+}
+
+#[test]
+fn a_ring_gives_its_records_in_order_round_after_round_and_says_when_it_is_full() {
+    if !may_use_bpf() {
+        return;
+    }
+    const RING_BYTES: usize = 1 << 16;
+    // Header, 28 bytes, and up to a multiple of 8.
+    const RECORD_BYTES: usize = 40;
+    let mut ring = RingBuffer::create("ring", RING_BYTES as u32).unwrap();
+    let (program, taking_back) = (noting(&ring), taking_back(&ring));
+    let frame = |number: u32| [&number.to_ne_bytes()[..], &[7; 28]].concat();
+    let note = |number: u32| program.test_run(&frame(number), 1).unwrap().verdict;
+    let mut read = |n_max: usize, expected: std::ops::Range<u32>| {
+        let mut found = Vec::new();
+        let n = ring.read(n_max, &mut |record| found.push(record.to_vec()));
+        assert_eq!(n, found.len());
+        let expected = expected.map(|number| frame(number)[..28].to_vec());
+        assert!(found.into_iter().eq(expected));
+        is_readable(&ring)
+    };
+    assert!(!read(9, 0..0));
+    assert_eq!(note(0), Verdict::Pass);
+    assert!(read(0, 0..0), "it is there until it is read");
+    assert!(!read(9, 0..1));
+    // A byte stays free. A record ends beyond the ring's end in some round.
+    let n_fit = ((RING_BYTES - 1) / RECORD_BYTES) as u32;
+    for round in 0..3 {
+        let first = 1 + round * n_fit;
+        (first..first + n_fit).for_each(|number| assert_eq!(note(number), Verdict::Pass));
+        assert_eq!(note(u32::MAX), Verdict::Drop, "it is full");
+        assert!(read(1, first..first + 1));
+        assert!(!read(usize::MAX, first + 1..first + n_fit));
+    }
+    for _ in 0..2 {
+        taking_back.test_run(&[0; 14], 1).unwrap();
+        assert_eq!(note(5), Verdict::Pass);
+        assert!(!read(9, 5..6));
+    }
+    let array = map(MapKind::Array, 4, 8);
+    assert!(RingBuffer::new(array).is_err());
 }

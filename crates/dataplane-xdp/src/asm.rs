@@ -221,6 +221,8 @@ pub enum Helper {
     RedirectMap = 51,
     /// Moves the beginning of what stands before the frame.
     XdpAdjustMeta = 54,
+    /// Copies a record into a ring; 0 if there was room.
+    RingbufOutput = 130,
 }
 
 /// Where a jump goes.

@@ -54,6 +54,7 @@ fn helper(number: i32) -> &'static str {
         44 => "bpf_xdp_adjust_head",
         51 => "bpf_redirect_map",
         54 => "bpf_xdp_adjust_meta",
+        130 => "bpf_ringbuf_output",
         _ => "an unknown function",
     }
 }

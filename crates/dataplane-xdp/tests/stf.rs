@@ -9,7 +9,9 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::packets;
+use dataplane::{PortId, Program, SwitchConfig};
+use serde_json::json;
+use support::{checked, packets};
 
 fn compare(folder: &str) {
     let filter = std::env::var("STF").unwrap_or_default();
@@ -82,4 +84,34 @@ fn the_kernel_agrees_on_every_realistic_program() {
 #[test]
 fn the_kernel_agrees_on_the_corpus() {
     compare("testdata/stf");
+}
+
+/// p4c makes no such program, and simple_switch takes it: the digest is made of the ingress pass alone.
+#[test]
+fn a_digest_that_egress_asks_for_is_not_made() {
+    let folder = support::root().join("testdata/stf");
+    let read = |file: &str| std::fs::read_to_string(folder.join(file)).ok();
+    let (name, options) = ("digest_moments.p4", p4_compiler::Options::default());
+    let output = p4_compiler::compile(name, &read(name).unwrap(), &read, &options);
+    let mut json = serde_json::to_value(output.bmv2_json.unwrap()).unwrap();
+    let mut pipelines = json["pipelines"].as_array().unwrap().iter();
+    let egress = pipelines.find(|it| it["name"] == "egress").unwrap();
+    let action = egress["action_calls"][0]["action_id"].clone();
+    let mut actions = json["actions"].as_array_mut().unwrap().iter_mut();
+    let action = actions.find(|it| it["id"] == action).unwrap();
+    let one = json!({"type": "hexstr", "value": "0x1"});
+    let asks = json!({"op": "generate_digest", "parameters": [one.clone(), one]});
+    action["primitives"].as_array_mut().unwrap().push(asks);
+    let program = Program::from_json_str(&json.to_string()).unwrap();
+    let (mut switch, report) = checked::checked_switch(SwitchConfig::default());
+    switch.add_port(PortId(0));
+    switch.set_program(program);
+    for (asks, n_digests) in [(0, 0), (1, 1)] {
+        switch.handle_frame(0, PortId(0), &[asks; 15]);
+        assert!(switch.poll_transmit(0).is_some());
+        let seen = report.lock().unwrap().clone();
+        assert_eq!(seen.differences, [""; 0]);
+        assert_eq!(seen.n_digests, n_digests);
+    }
+    assert_eq!(report.lock().unwrap().n_kernel, 2);
 }

@@ -42,7 +42,11 @@
 //!    before the next program. The control call succeeds: the engine, which forwards now, has it. Where an offload
 //!    has no room for what is written, it may ask to be loaded anew instead ([`Unable::Anew`]). Whoever serves packets
 //!    calls [`Switch::check_offload`] from time to time, so that it is not the next control call that notices.
-//! k. *Stop wholly.* After [`Offload::stop`] all frames are punted, nothing is inside, and all that was
+//! k. *Give digests when asked.* The digests of packets that it forwards wait in it until [`Offload::take_digests`],
+//!    with the values and the order that the engine's would have; [`Offload::collect`] and [`Offload::stop`] give all
+//!    of them. While some wait, [`Offload::digests_fd`] is readable. One that it has no room for is lost and counted,
+//!    and the packet goes on. A packet that it punts has made none.
+//! l. *Stop wholly.* After [`Offload::stop`] all frames are punted, nothing is inside, and all that was
 //!    counted is in the accounts. Packets inside leave first, or are dropped for the reason that is
 //!    given. So it is stopped before its program is replaced, as long as somebody listens to a trace
 //!    or a port is disabled, when it has failed, and when it is taken away; a failed one gives the accounts as far as it can.
@@ -57,14 +61,16 @@
 //! [`Switch::collect`]: crate::Switch::collect
 //! [`Switch::check_offload`]: crate::Switch::check_offload
 
+use std::os::fd::BorrowedFd;
+
 use crate::{
-    CloneSession, CounterId, CounterValue, CrcParameters, DropReason, Latencies, MeterConfig,
-    MeterId, Nanos, PortId, RegisterId, Replica, Stream, TableCounters, TableId,
+    CloneSession, CounterId, CounterValue, CrcParameters, Digest, DropReason, Latencies,
+    MeterConfig, MeterId, Nanos, PortId, RegisterId, Replica, Stream, TableCounters, TableId,
     engine::{
         Change, EntryIndex, Interpreted, State,
         ir::{CalculationId, Int},
     },
-    traffic_manager::TrafficManager,
+    traffic_manager::{TrafficManager, digests::DigestQueue},
 };
 
 /// Forwards beside the engine. See the module for what it must keep to.
@@ -94,6 +100,18 @@ pub trait Offload: Send {
     /// # Errors
     /// It cannot go on.
     fn collect(&mut self, accounts: &mut Accounts<'_>) -> Result<(), Unable>;
+
+    /// Adds digests that packets have made, so many at most; how many. Most make none.
+    fn take_digests(&mut self, n_max: usize, accounts: &mut Accounts<'_>) -> usize {
+        let _ = (n_max, accounts);
+        0
+    }
+
+    /// What poll(2) finds readable while digests wait; none where nobody is to be woken for them. It lives until the
+    /// offload is loaded, stopped, or gone.
+    fn digests_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Whether it can go on, as far as that costs nothing to tell.
     ///
@@ -233,6 +251,7 @@ impl<'a> Written<'a> {
 pub struct Accounts<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) latencies: &'a mut Latencies,
+    pub(crate) digests: &'a mut DigestQueue,
     pub(crate) n_inside: &'a mut u64,
 }
 
@@ -308,6 +327,17 @@ impl Accounts<'_> {
         if let Some(cell) = cells.get_mut(index) {
             cell.add(counted);
         }
+    }
+
+    /// A digest that a packet has made; lost where the control plane has not taken those before it.
+    pub fn digest(&mut self, digest: Digest) {
+        self.digests.push(digest, &mut self.state.counters);
+    }
+
+    /// Digests that packets have made and that were lost on the way here.
+    pub fn digests_lost(&mut self, n_digests: u64) {
+        self.state.counters.digests += n_digests;
+        self.state.counters.digests_lost += n_digests;
     }
 
     /// What a cell of a register of the offload's own holds now; beyond the end nothing.

@@ -13,7 +13,7 @@
 //! frames in, since those wait better in the receive rings. The ports' turns go on where they were left.
 //!
 //! Something may forward beside the engine on some of the ports (`offload`): what it punts comes by the
-//! ports, what it forwards the loop does not see.
+//! ports, what it forwards the loop does not see. Its digests have a turn as a port's frames have.
 
 mod offload;
 
@@ -386,6 +386,8 @@ impl EventLoop {
                 .iter()
                 .filter_map(|attached| attached.port.poll_fd());
             let descriptors = std::iter::once(self.mailbox.waker().as_fd()).chain(ports);
+            // Digests are looked for in every turn.
+            let descriptors = descriptors.chain(self.switch.offloaded_digests_fd());
             self.waiter.wait(descriptors, timeout)?;
             self.is_woken = self.waiter.is_ready(0);
             self.turn(after)?;
@@ -487,6 +489,7 @@ impl EventLoop {
         self.tell_links();
         let now = self.clock.now();
         self.check_offload(now);
+        self.take_digests();
         self.end_earlier();
         self.share = Share::from(now);
         let is_due = self.switch.poll_timeout().is_some_and(|at| at <= now);
@@ -649,6 +652,11 @@ impl EventLoop {
             let notice = IdleTimeoutNotice { generation, idle };
             self.mailbox.publish_idle_timeout(&notice);
         }
+        self.publish_digests();
+        Ok(())
+    }
+
+    fn publish_digests(&mut self) {
         while self.mailbox.tells_digests()
             && let Some(digest) = self.switch.poll_digest()
         {
@@ -656,7 +664,6 @@ impl EventLoop {
             let notice = DigestNotice { generation, digest };
             self.mailbox.publish_digest(&notice);
         }
-        Ok(())
     }
 
     /// Queues a few frames at the ports.

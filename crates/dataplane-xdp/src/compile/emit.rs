@@ -1,11 +1,13 @@
 //! What all parts of the code generator share: registers, the stack, fields, validity, ends.
 
+use std::collections::BTreeSet;
+
 use dataplane::{
     ActionId, ActionInfo, Program,
     engine::{
         Interpreted,
         ir::{
-            FieldId, HeaderId, Ir, SourceLine, UnionId,
+            DigestId, FieldId, HeaderId, Ir, SourceLine, UnionId,
             range::{Names, Range},
         },
     },
@@ -95,6 +97,10 @@ pub(super) struct Emit<'p> {
     /// The action that is compiled, and its arguments where they are constant.
     pub action: Option<ActionId>,
     pub spills: i16,
+    /// What is compiled is ingress.
+    pub is_in_ingress: bool,
+    /// Digests that are asked for.
+    pub digests: BTreeSet<DigestId>,
     /// By journal entry: the first of the counters that it may count.
     pub journal: Vec<u32>,
 }
@@ -129,6 +135,8 @@ impl<'p> Emit<'p> {
             left: Vec::new(),
             action: None,
             spills: 0,
+            is_in_ingress: false,
+            digests: BTreeSet::new(),
             journal: Vec::new(),
         }
     }

@@ -38,6 +38,8 @@ pub(super) enum Word {
     ChecksumError,
     /// 1 where the headers in the frame are not those that are valid, in the deparser's order.
     Irregular,
+    /// 1 more than the position of the digest that was asked for last.
+    Digest,
     /// 1 after `exit`.
     Exited,
     /// How the packet ends.
@@ -93,6 +95,7 @@ pub(super) struct Layout {
     n_union_stacks: u32,
     n_valid_words: u32,
     journal: u32,
+    message: u32,
     buffer: u32,
     buffer_bytes: u32,
 }
@@ -101,9 +104,11 @@ impl Layout {
     /// Entries of the journal at most: tables, and places that count.
     pub(super) const JOURNAL_MAX: u32 = 512;
 
+    /// With so many words for a digest's message.
+    ///
     /// # Errors
     /// It is too large.
-    pub(super) fn new(ir: &Ir) -> Result<Self, String> {
+    pub(super) fn new(ir: &Ir, message_words: u32) -> Result<Self, String> {
         let mut at = 0_u32;
         let mut take = |words: u32| {
             let from = at;
@@ -112,6 +117,7 @@ impl Layout {
         };
         let words = take(Word::Places as u32 + Heap::N_PORTS);
         let journal = take(Self::JOURNAL_MAX / 2);
+        let message = take(message_words);
         let n_valid_words = (ir.headers.len() as u32).div_ceil(32).max(1);
         let parsed = take(n_valid_words.div_ceil(2));
         let offsets = take(ir.headers.len() as u32);
@@ -140,6 +146,7 @@ impl Layout {
             n_union_stacks: ir.union_stacks.len() as u32,
             n_valid_words,
             journal,
+            message,
             buffer,
             buffer_bytes,
         })
@@ -196,6 +203,11 @@ impl Layout {
     /// Bytes of that.
     pub(super) fn buffer_bytes(&self) -> u32 {
         self.buffer_bytes
+    }
+
+    /// A byte of the digest's message.
+    pub(super) fn message(&self, at: u32) -> i16 {
+        (self.message + at) as i16
     }
 
     /// An entry of the journal, of 4 bytes.

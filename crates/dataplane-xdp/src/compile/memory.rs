@@ -7,7 +7,7 @@ use dataplane::{
 
 use bpf::MapConfig;
 
-use super::{control, crc::Crc, layout::Layout};
+use super::{control, crc::Crc, digest::ring_bytes, layout::Layout, needs::Needs};
 use crate::image::{
     Body, Counters, FanOut, GroupArg, Heap, Index, Interface, KeyPart, MapKind, MapRef, MapRole,
     MapSpec, Room, TableLayout, Turns,
@@ -36,6 +36,8 @@ pub(super) struct Memory {
     pub counters: Counters,
     pub tables: Vec<TableLayout>,
     pub fan_out: Option<FanOut>,
+    /// Where digests go, if the program makes some.
+    pub digests: Option<MapRef>,
     pub scratch: MapRef,
     pub counter_map: MapRef,
     pub devices: MapRef,
@@ -110,7 +112,7 @@ impl Memory {
         program: &Program,
         layout: &Layout,
         room: &Room,
-        may_multicast: bool,
+        needs: &Needs<'_>,
         left: &mut Vec<Interpreted>,
     ) -> Result<Self, String> {
         let mut memory = Self::with_fixed_maps(layout, room);
@@ -135,9 +137,10 @@ impl Memory {
         }
         memory.crc_tables(program)?;
         memory.cells(program, left);
-        if may_multicast {
+        if needs.may_multicast() {
             memory.fan_out = Some(memory.fan_out(program));
         }
+        memory.digests = ring_bytes(program.ir(), &needs.digests).map(|bytes| memory.ring(bytes));
         memory.close()?;
         Ok(memory)
     }
@@ -162,16 +165,18 @@ impl Memory {
                 n_processors,
             },
             counters: Counters {
-                n: 2 * Heap::N_PORTS + n_reasons + 1,
+                n: 2 * Heap::N_PORTS + n_reasons + 2,
                 received: 0,
                 sent: Heap::N_PORTS,
                 dropped: 2 * Heap::N_PORTS,
                 replicated: 2 * Heap::N_PORTS + n_reasons,
+                digests_lost: 2 * Heap::N_PORTS + n_reasons + 1,
                 tables: Vec::new(),
                 cells: Vec::new(),
             },
             tables: Vec::new(),
             fan_out: None,
+            digests: None,
             constants: Vec::new(),
             crc_tables: Vec::new(),
             scratch: MapRef(0),
@@ -374,6 +379,18 @@ impl Memory {
             self.counters.cells.push(end.map(|_| self.counters.n));
             self.counters.n = end.unwrap_or(self.counters.n);
         }
+    }
+
+    fn ring(&mut self, bytes: u32) -> MapRef {
+        self.add(MapSpec {
+            role: MapRole::Digests,
+            name: "digests".into(),
+            kind: MapKind::RingBuffer,
+            key_bytes: 0,
+            value_bytes: 0,
+            n_entries_max: bytes,
+            flags: 0,
+        })
     }
 
     fn fan_out(&mut self, program: &Program) -> FanOut {

@@ -2,13 +2,14 @@
 //!
 //! A frame's way: which port it came by ([`ports`]), the parser ([`parser`], [`variable`], along the [`paths`] that were found
 //! before), checksums ([`checksum`], [`hash`]), controls ([`control`], [`lookup`], [`primitive`], [`expression`],
-//! [`truth`]), and the deparser ([`deparser`]). A packet to one port has its egress in the same program. Copies
+//! [`truth`]), and the deparser ([`deparser`]). What goes
+//! to the control plane is made at the end of ingress ([`digest`]). A packet to one port has its egress in the same program. Copies
 //! of a group have theirs in one of their own ([`copies`]), which reads the headers again from the frame that
 //! ingress has left, and the metadata from what stands in front of it ([`note`]).
 //!
 //! *Punts.* What cannot be compiled becomes a punt at the smallest place around it: an action, a table, a
 //! parser state, a condition, a checksum. A packet that is punted is to be as it came and counted nowhere. So
-//! what is counted on the way is noted in a journal first, and counted when it is clear how the packet ends;
+//! what is counted on the way is noted in a journal first, and counted, and a digest sent, when it is clear how the packet ends;
 //! and the frame is written to at the very end.
 //!
 //! *State.* Fields are in memory of the processor, not on the stack, which has 512 bytes. So the verifier knows
@@ -19,6 +20,7 @@ mod control;
 mod copies;
 mod crc;
 mod deparser;
+mod digest;
 mod emit;
 mod expression;
 mod found;
@@ -42,6 +44,7 @@ use dataplane::{Program, engine::Interpreted};
 use thiserror::Error;
 
 use self::{
+    digest::message_words,
     emit::{Emit, Kind, Native},
     layout::{Layout, Word},
     memory::Memory,
@@ -80,9 +83,9 @@ fn image_of(program: &Program, room: &Room, n_visits_max: usize) -> Native<Image
     let ir = program.ir();
     let paths = Paths::new(ir, n_visits_max);
     let needs = Needs::new(program, paths.is_regular);
-    let layout = Layout::new(ir)?;
+    let layout = Layout::new(ir, message_words(ir, &needs.digests))?;
     let mut left = Vec::new();
-    let memory = Memory::new(program, &layout, room, needs.may_multicast(), &mut left)?;
+    let memory = Memory::new(program, &layout, room, &needs, &mut left)?;
     let mut copies = None;
     if memory.fan_out.is_some() {
         let made = Note::new(&layout, &needs).and_then(|note| {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use dataplane::{
     Program,
-    engine::ir::{FieldId, HeaderId, Ir, Meaning, Moment},
+    engine::ir::{DigestId, FieldId, HeaderId, Ir, Meaning, Moment},
 };
 
 use super::{uses::Uses, wire};
@@ -25,6 +25,8 @@ pub(super) struct Needs<'p> {
     shared: BTreeSet<FieldId>,
     shared_in_egress: BTreeSet<FieldId>,
     stale: Vec<HeaderId>,
+    /// Digests that ingress asks for.
+    pub digests: BTreeSet<DigestId>,
     /// Fields that are written before the first control ends.
     touched: BTreeSet<FieldId>,
 }
@@ -47,7 +49,7 @@ impl<'p> Needs<'p> {
     pub(super) fn new(program: &'p Program, is_regular: bool) -> Self {
         let ir = program.ir();
         let parser = Uses::of_parser(ir);
-        let ingress = Uses::of_control(program, ir.ingress);
+        let ingress = Uses::of_control(program, ir.ingress).with_digests();
         let egress = Uses::of_control(program, ir.egress);
         let deparser = Uses::of_deparser(ir);
         let all = parser.clone().and(&ingress).and(&egress).and(&deparser);
@@ -62,6 +64,7 @@ impl<'p> Needs<'p> {
         );
         let written_in_egress = &egress.writes | &deparser.writes;
         let read_in_egress = &egress.reads | &deparser.reads;
+        let digests = ingress.digests.clone();
         let touched = parser.and(&ingress);
         let stale = (0..ir.headers.len() as u32).map(HeaderId).filter(|header| {
             let declared = &ir.headers[header.index()];
@@ -74,6 +77,7 @@ impl<'p> Needs<'p> {
         Self {
             ir,
             stale: stale.collect(),
+            digests,
             touched: touched.writes.clone(),
             shared: sharing(ir, &all.writes),
             shared_in_egress: sharing(ir, &written_in_egress),

@@ -51,8 +51,11 @@ impl Emit<'_> {
         self.after_parser()?;
         let (ingress_end, egress_end) = (self.asm.label(), self.asm.label());
         self.asm.note("ingress");
+        self.is_in_ingress = true;
         self.control(self.ir.ingress, ingress_end)?;
+        self.is_in_ingress = false;
         self.asm.place(ingress_end);
+        self.take_digests()?;
         self.ingress_verdict(paths, note)?;
         self.asm.note("egress of a packet to one port");
         self.begin_egress();
@@ -152,6 +155,7 @@ impl Emit<'_> {
         for word in [Word::Irregular, Word::ChecksumError] {
             self.set_word(word, 0);
         }
+        self.clear_digest();
         let no_error = self.ir.core_errors.no_error;
         self.set_word(Word::ParserError, no_error.cast_signed());
         for stack in self.layout.stacks() {
@@ -394,6 +398,7 @@ impl Emit<'_> {
         self.asm.alu_imm(Alu::Add, R1, counters.received as i32);
         self.count_packet(Word::IngressBytes);
         self.count_journal();
+        self.send_digest();
         let [sent, replicated, refused] = [(); 3].map(|()| self.asm.label());
         self.load_word(R1, Word::End);
         self.asm.jump_if_imm(Jump::Eq, R1, End::Send as i32, sent);

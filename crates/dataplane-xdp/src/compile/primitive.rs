@@ -169,7 +169,7 @@ impl Emit<'_> {
                 size,
             } => self.hash(to, base, *calculation, size),
             Primitive::Random { .. } => Err("a random number".into()),
-            Primitive::Digest(_) => Err("a digest".into()),
+            Primitive::Digest(digest) => self.ask_for_digest(*digest),
             Primitive::Truncate(_) => Err("a truncation".into()),
             Primitive::Clone { .. } => Err("a clone".into()),
             Primitive::Resubmit(Some(_)) => Err("a resubmission".into()),

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use dataplane::{
     ActionId, Program,
     engine::ir::{
-        CalculationId, CalculationInput, Expr, FieldId, HeaderId, Ir, KeyPart, Node, NodeId,
+        CalculationId, CalculationInput, DigestId, Expr, FieldId, HeaderId, Ir, KeyPart, Node,
+        NodeId, Primitive,
         accesses::{Accesses, Walk},
     },
 };
@@ -22,6 +23,8 @@ pub(super) struct Uses<'p> {
     pub unguarded: BTreeSet<FieldId>,
     /// Fields that something writes, moving whole headers included.
     pub writes: BTreeSet<FieldId>,
+    /// Digests that are asked for.
+    pub digests: BTreeSet<DigestId>,
     /// Headers that become valid or invalid outside of extraction.
     pub turned: BTreeSet<HeaderId>,
 }
@@ -33,6 +36,7 @@ impl<'p> Uses<'p> {
             reads: BTreeSet::new(),
             unguarded: BTreeSet::new(),
             writes: BTreeSet::new(),
+            digests: BTreeSet::new(),
             turned: BTreeSet::new(),
         }
     }
@@ -123,7 +127,23 @@ impl<'p> Uses<'p> {
 
     fn action(&mut self, action: ActionId) {
         let primitives = &self.ir.actions[action.index()].primitives;
-        primitives.iter().for_each(|it| self.walk().primitive(it));
+        for primitive in primitives {
+            self.walk().primitive(primitive);
+            if let Primitive::Digest(digest) = primitive {
+                self.digests.insert(*digest);
+            }
+        }
+    }
+
+    /// And of what is done behind it, if it is ingress: the members of digests are read.
+    pub(super) fn with_digests(mut self) -> Self {
+        for digest in self.digests.clone() {
+            let members = &self.ir.digests[digest.index()].fields;
+            members
+                .iter()
+                .for_each(|(value, _)| self.walk().number(value));
+        }
+        self
     }
 
     fn fields(&self, header: HeaderId) -> impl Iterator<Item = FieldId> + use<> {

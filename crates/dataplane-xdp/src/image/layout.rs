@@ -95,6 +95,8 @@ pub struct Counters {
     pub sent: u32,
     /// Drops, by position in [`DropReason::ALL`].
     pub dropped: u32,
+    /// Digests that the ring had no room for.
+    pub digests_lost: u32,
     /// Packets that were replicated, and in place of the bytes the copies made of them beyond one.
     pub replicated: u32,
     /// The bodies of a table, by [`TableId`].

@@ -49,9 +49,12 @@
 //!     driver's poll on the processor where the word is odd. Both additions are full barriers. It stores what is new,
 //!     has a full barrier, then reads all words: when each has been even once, or has changed, no packet is left that
 //!     came before.
+//! 11. *Digests.* It reads the ring [`MapRole::Digests`], which a program has that makes some. A message that finds no
+//!     room is counted, [`Counters::digests_lost`], and its packet goes on.
 
 mod encode;
 mod layout;
+mod message;
 
 pub use crate::asm::{Code, Symbol};
 pub use encode::{EncodeError, EncodedKey};
@@ -59,6 +62,8 @@ pub use layout::{
     ACTION_MISS, ACTION_NONE, ACTION_PUNT, Body, Counters, FanOut, GroupArg, Heap, Index,
     Interface, KeyPart, KeyPlace, NEVER, Noted, Origin, Scratch, TableLayout, Turns,
 };
+
+pub use message::Message;
 
 use std::collections::BTreeMap;
 
@@ -97,6 +102,8 @@ pub enum MapRole {
     Places,
     /// What is known of a processor's turn.
     Turns,
+    /// The ring of what is sent to the control plane: [`Message`].
+    Digests,
 }
 
 /// A map to be made.
@@ -112,7 +119,7 @@ pub struct MapSpec {
     pub key_bytes: u32,
     /// Bytes of a value.
     pub value_bytes: u32,
-    /// Entries at most. Of device and socket maps the loader may make it more.
+    /// Entries at most, of a ring its bytes. Of device and socket maps the loader may make it more.
     pub n_entries_max: u32,
     /// `map_flags`, of those that [`bpf::MapConfig`] names.
     pub flags: u32,

@@ -12,13 +12,14 @@ use dataplane::{
 use super::grace::{Graces, Moment};
 use super::told::Told;
 use super::transmit::{DeviceCount, TimeKey, Transmit};
-use crate::image::{Counters, Image, Index};
+use crate::image::{Counters, Image, Index, MapRole};
 
 /// All counts so far, and what is inside.
 pub(crate) struct Counts {
     layout: Counters,
     tables: Vec<TableCounts>,
     cells: Vec<CellCounts>,
+    makes_digests: bool,
     /// By counter, up to those that were ever used.
     seen: Vec<CounterValue>,
     /// By port: the interface, and what its device has done.
@@ -92,6 +93,7 @@ impl Counts {
         Counts {
             tables: tables.collect(),
             cells: cells.collect(),
+            makes_digests: image.map(MapRole::Digests).is_some(),
             seen: vec![CounterValue::default(); layout.n as usize],
             layout,
             devices: devices.map(|(port, index)| (port, index, none)).collect(),
@@ -126,6 +128,7 @@ impl Counts {
         self.dropped(counters, accounts)?;
         self.tables(counters, from.told, now, accounts)?;
         self.cells(counters, accounts)?;
+        self.digests(counters, accounts)?;
         self.begun(counters, accounts)?;
         if let Some((_, n_begun)) = checked {
             self.lose(n_begun, accounts);
@@ -279,6 +282,16 @@ impl Counts {
                     accounts.counter(counter, cell, new);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Those that had no room; the others are counted where they are taken.
+    fn digests(&mut self, counters: &Map, accounts: &mut Accounts<'_>) -> io::Result<()> {
+        if self.makes_digests {
+            let new = self.read(counters, self.layout.digests_lost, 1)?;
+            new.iter()
+                .for_each(|lost| accounts.digests_lost(lost.packets));
         }
         Ok(())
     }

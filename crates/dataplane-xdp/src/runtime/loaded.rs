@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -15,6 +16,7 @@ use dataplane::{DropReason, Nanos, OffloadNotice, PortId};
 
 use super::begun::finishing;
 use super::counts::{Counts, Sources};
+use super::digests::Digests;
 use super::grace::{Graces, Wait};
 use super::groups::FanOuts;
 use super::maps::Maps;
@@ -58,6 +60,7 @@ pub(super) struct Loaded {
     sockets: HashMap<PortId, u32>,
     told: Told,
     counts: Counts,
+    digests: Digests,
     /// What could not be said in the kernel, for the next commit to tell.
     unsaid: Option<Unsaid>,
     messages: Sender<Message>,
@@ -154,6 +157,7 @@ impl Loaded {
         let tracepoints = Tracepoints::new(ports, &image, &maps);
         let tracepoints = tracepoints.map_err(kernel("count what devices take"))?;
         let maps = Arc::new(maps);
+        let digests = Digests::new(program, &image, &maps).map_err(kernel("read digests"))?;
         let egress = Egress::load(&image, &maps, &tracepoints.transmit)?;
         let (freed_to, freed) = mpsc::channel();
         let (messages, of_writer) = mpsc::channel();
@@ -175,6 +179,7 @@ impl Loaded {
         let indices = ports.iter().map(|port| (port.id, port.interface.index()));
         let mut loaded = Loaded {
             counts: Counts::new(program, &image, indices),
+            digests,
             ports: ports.to_vec(),
             image,
             maps,
@@ -386,7 +391,18 @@ impl Loaded {
             graces: &self.graces,
         };
         let collected = counts.collect(&from, now, accounts);
+        self.digests.take(usize::MAX, accounts);
         collected.map_err(kernel("read counters"))
+    }
+
+    /// Gives digests, so many at most; how many.
+    pub(super) fn take_digests(&mut self, n_max: usize, accounts: &mut Accounts<'_>) -> usize {
+        self.digests.take(n_max, accounts)
+    }
+
+    /// Readable while there are digests.
+    pub(super) fn digests_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.digests.fd()
     }
 
     /// What has happened while it goes on.

@@ -2,6 +2,7 @@
 
 mod begun;
 mod counts;
+mod digests;
 mod grace;
 mod groups;
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! a program is loaded, the compiled one runs in its place and gives the socket what it punts.
 
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -164,6 +165,15 @@ impl Offload for KernelOffload {
         let loaded = self.loaded.as_mut();
         let collected = loaded.map_or(Ok(()), |loaded| loaded.collect(now, accounts));
         collected.map_err(|unsaid| self.unable(unsaid))
+    }
+
+    fn take_digests(&mut self, n_max: usize, accounts: &mut Accounts<'_>) -> usize {
+        let loaded = self.loaded.as_mut();
+        loaded.map_or(0, |loaded| loaded.take_digests(n_max, accounts))
+    }
+
+    fn digests_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.loaded.as_ref()?.digests_fd()
     }
 
     fn check(&mut self) -> Result<(), Unable> {

@@ -232,6 +232,17 @@ impl Beside {
 
     /// The same where it was punted by these ports.
     pub fn forward_punted_of(&mut self, ports: &[usize], n: u64) {
+        self.take_punted_of(ports, n);
+        while let Some(sent) = self.switch.poll_transmit(0) {
+            let port = usize::from(sent.port.0);
+            let sent = sent.to_owned();
+            self.ports[port].transmit(0, sent.frame[..].into()).unwrap();
+            self.ports[port].flush().unwrap();
+        }
+    }
+
+    /// Gives the engine what was punted by these ports, which are so many frames.
+    pub fn take_punted_of(&mut self, ports: &[usize], n: u64) {
         let start = Instant::now();
         let before = self.n_punted;
         while self.n_punted < before + n {
@@ -245,12 +256,6 @@ impl Beside {
                 let mut take = |frame: &[u8]| switch.handle_frame(0, id, frame);
                 self.n_punted += self.ports[*port].receive(0, 64, &mut take).unwrap() as u64;
             }
-        }
-        while let Some(sent) = self.switch.poll_transmit(0) {
-            let port = usize::from(sent.port.0);
-            let sent = sent.to_owned();
-            self.ports[port].transmit(0, sent.frame[..].into()).unwrap();
-            self.ports[port].flush().unwrap();
         }
     }
 

@@ -23,6 +23,8 @@ pub struct Report {
     /// Frames, and copies, that the kernel did not leave, and that were compared.
     pub n_kernel: usize,
     pub n_copies: usize,
+    /// Digests that both have made.
+    pub n_digests: usize,
     /// Why the program is not in the kernel.
     pub refused: Option<String>,
     /// What is left, by place and reason.
@@ -211,6 +213,7 @@ impl Checked {
         packet: PacketHandle,
         outcome: &IngressOutcome,
         counted: Vec<u32>,
+        digests: Vec<Digest>,
     ) {
         let Some(frame) = self.frames.remove(&packet.0) else {
             return;
@@ -232,17 +235,17 @@ impl Checked {
             self.report.lock().unwrap().times_ns.push(time);
         }
         if run.end == End::Punt {
+            self.compare("digests of a punted frame", &frame, vec![], run.digests);
             return;
         }
-        self.report.lock().unwrap().n_kernel += 1;
-        if outcome.clone_session.is_some() || outcome.has_digest {
-            self.differ(
-                "ingress",
-                &frame,
-                "a clone or a digest".into(),
-                format!("{run:02x?}"),
-            );
+        let mut report = self.report.lock().unwrap();
+        report.n_kernel += 1;
+        report.n_digests += run.digests.len();
+        drop(report);
+        if outcome.clone_session.is_some() {
+            self.differ("ingress", &frame, "a clone".into(), format!("{run:02x?}"));
         }
+        self.compare("digests", &frame, digests, run.digests.clone());
         match (&run.end, outcome.verdict) {
             (End::Drop(found), IngressVerdict::Drop(expected)) => {
                 self.compare("drop reason", &frame, expected, *found);
@@ -294,6 +297,7 @@ impl Checked {
                 self.report.lock().unwrap().n_copies += 1;
                 let instance = input.instance.unwrap_or_default();
                 let run = kernel.run_copy(&frame, input.port, instance);
+                self.compare("digests of a copy", &frame, &vec![], &run.digests);
                 let repeat = self.report.lock().unwrap().repeat;
                 if repeat > 0 {
                     let time = kernel.time_copy(&frame, instance, repeat);
@@ -367,7 +371,9 @@ impl Engine for Checked {
         let after = snapshot(state);
         let counted = self.counted(state, &before, &after);
         if input.instance_type == InstanceType::Normal {
-            self.compare_ingress(input, packet, &outcome, counted);
+            let digest = outcome.has_digest.then(|| self.inner.digest(state, packet));
+            let digests = digest.into_iter().collect();
+            self.compare_ingress(input, packet, &outcome, counted, digests);
         }
         outcome
     }

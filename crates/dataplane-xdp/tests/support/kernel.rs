@@ -1,23 +1,25 @@
 //! A program in the kernel with what is written for it.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use bpf::{
-    Instruction, Map, MapConfig, MapKind, Memory, ProgramConfig, ProgramKind, Verdict, Write,
+    Instruction, Map, MapConfig, MapKind, Memory, ProgramConfig, ProgramKind, RingBuffer, Verdict,
+    Write,
 };
 use dataplane::engine::{EntryAction, EntryIndex};
 use dataplane::engine::{
     State,
     ir::{Int, Matcher},
 };
-use dataplane::{DropReason, PortId, Program, TableId};
+use dataplane::{Digest, DropReason, PortId, Program, TableId};
 use dataplane_xdp::asm::Code;
 use dataplane_xdp::compile::compile;
 use dataplane_xdp::image::{
-    ACTION_MISS, ACTION_NONE, ACTION_PUNT, EncodedKey, Image, Index, Interface, MapRole, NEVER,
-    Noted, Origin, Room, TableLayout,
+    ACTION_MISS, ACTION_NONE, ACTION_PUNT, EncodedKey, Image, Index, Interface, MapRole, Message,
+    NEVER, Noted, Origin, Room, TableLayout,
 };
 
 /// The loopback interface: that by which `BPF_PROG_TEST_RUN` lets frames come.
@@ -40,6 +42,8 @@ pub struct Run {
     pub end: End,
     /// Numbers of counters, in order.
     pub counted: Vec<u32>,
+    /// What went to the control plane.
+    pub digests: Vec<Digest>,
 }
 
 pub struct Kernel {
@@ -48,6 +52,8 @@ pub struct Kernel {
     maps: Vec<Option<Map>>,
     ingress: bpf::Program,
     egress: Option<bpf::Program>,
+    ring: Option<RefCell<RingBuffer>>,
+    program: Program,
     /// By table: from body to entry.
     bodies: HashMap<TableId, HashMap<u32, EntryIndex>>,
     /// Instructions that the verifier has gone through.
@@ -106,10 +112,17 @@ impl Masks {
 /// Runs that are made one after the other.
 const IN_A_ROW: u32 = 50;
 
-fn average(program: &bpf::Program, frame: &[u8], note_bytes: u32, repeat: u32) -> u128 {
+fn average(
+    program: &bpf::Program,
+    frame: &[u8],
+    note_bytes: u32,
+    repeat: u32,
+    between: impl Fn(),
+) -> u128 {
     let rounds = u128::from(repeat / IN_A_ROW).max(1);
     let run = |_| {
         let run = program.test_run_behind(frame, note_bytes, LOOPBACK, IN_A_ROW);
+        between();
         run.unwrap().duration.as_nanos()
     };
     let times: Vec<u128> = (0..rounds).map(run).collect();
@@ -187,6 +200,10 @@ impl Kernel {
             }
             maps.push(Some(map));
         }
+        let ring = image.map(MapRole::Digests).map(|map| {
+            let map = maps[map.index()].as_ref().unwrap().try_clone().unwrap();
+            RefCell::new(RingBuffer::new(map).unwrap())
+        });
         let heap = Memory::create("heap", image.heap.bytes);
         let heap = heap.map_err(|error| format!("heap: {error}"))?;
         let ingress = load(&image.ingress, &maps, &heap).map_err(|e| format!("ports: {e}"))?;
@@ -203,6 +220,8 @@ impl Kernel {
             maps,
             ingress,
             egress,
+            ring,
+            program: program.clone(),
             bodies: HashMap::new(),
             n_verified,
             keys: HashMap::new(),
@@ -447,8 +466,12 @@ impl Kernel {
                 Verdict::Pass => End::Pass,
                 other => panic!("{other:?}, and nobody says why"),
             };
-            let counted = Vec::new();
-            return Run { end, counted };
+            let (counted, digests) = (Vec::new(), self.take_digests());
+            return Run {
+                end,
+                counted,
+                digests,
+            };
         };
         let word = |at: u32| u64::from_ne_bytes(scratch[at as usize..][..8].try_into().unwrap());
         let places = &self.image.scratch;
@@ -473,7 +496,22 @@ impl Kernel {
         if matches!(end, End::Punt | End::Pass) {
             counted.clear();
         }
-        Run { end, counted }
+        Run {
+            end,
+            counted,
+            digests: self.take_digests(),
+        }
+    }
+
+    /// What programs have sent to the control plane since.
+    pub fn take_digests(&self) -> Vec<Digest> {
+        let mut digests = Vec::new();
+        let ir = self.program.ir();
+        let mut take = |message: &[u8]| digests.push(Message::decode(ir, message).unwrap());
+        if let Some(ring) = &self.ring {
+            ring.borrow_mut().read(usize::MAX, &mut take);
+        }
+        digests
     }
 
     /// Runs the ports' program over a frame.
@@ -513,12 +551,14 @@ impl Kernel {
     /// that the one before has left, so that its time to live lasts.
     pub fn time(&self, port: PortId, frame: &[u8], repeat: u32) -> u128 {
         self.set_port(LOOPBACK, port);
-        average(&self.ingress, frame, 0, repeat)
+        average(&self.ingress, frame, 0, repeat, || {
+            self.take_digests();
+        })
     }
 
     /// The same of a frame that comes by no port.
     pub fn time_of_strangers(&self, frame: &[u8], repeat: u32) -> u128 {
-        average(&self.ingress, frame, 0, repeat)
+        average(&self.ingress, frame, 0, repeat, || ())
     }
 
     /// The same of a copy of this instance.
@@ -529,7 +569,7 @@ impl Kernel {
             self.put(at, &u32::from(instance).to_ne_bytes());
         }
         let egress = self.egress.as_ref().unwrap();
-        average(egress, frame, fan_out.note_bytes, repeat)
+        average(egress, frame, fan_out.note_bytes, repeat, || ())
     }
 
     /// The entry of a table's body.

@@ -371,7 +371,7 @@ impl Switch {
 
     /// A digest for the control plane.
     pub fn poll_digest(&mut self) -> Option<Digest> {
-        self.model.digests.pop_front()
+        self.model.digests.pop()
     }
 
     /// When to call [`Switch::handle_timeout`] and [`Switch::poll_transmit`] again though no frame

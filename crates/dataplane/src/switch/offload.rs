@@ -1,6 +1,8 @@
 //! The offload beside the engine: when it is told, asked, loaded and stopped. [`crate::offload`] says
 //! what it must keep to.
 
+use std::os::fd::BorrowedFd;
+
 use crate::{
     DropReason, Offload, OffloadNotice, OffloadStatus,
     engine::Change,
@@ -30,6 +32,7 @@ fn accounts<'a>(model: &'a mut V1Model, n_inside: &'a mut u64) -> Accounts<'a> {
     Accounts {
         state: &mut model.state,
         latencies: &mut model.latencies,
+        digests: &mut model.digests,
         n_inside,
     }
 }
@@ -100,6 +103,18 @@ impl Attached {
         }
     }
 
+    /// No more than the control plane's queue has room for: what waits in the offload is not lost yet.
+    fn take_digests(&mut self, model: &mut V1Model, n_max: usize) -> usize {
+        let n_max = n_max.min(model.digests.room());
+        match self.is_forwarding() {
+            true => {
+                let mut accounts = accounts(model, &mut self.n_inside);
+                self.offload.take_digests(n_max, &mut accounts)
+            }
+            false => 0,
+        }
+    }
+
     fn check(&mut self, model: &mut V1Model) {
         if self.is_forwarding() {
             let result = self.offload.check();
@@ -149,6 +164,21 @@ impl Switch {
             attached.collect(&mut self.model);
             self.load_offload();
         }
+    }
+
+    /// Takes digests of packets that the offload has forwarded, for [`Switch::poll_digest`]; so many at most, and no
+    /// more than there is room for. How many: as long as it is `n_max`, there may be more. Costs next to nothing
+    /// where there are none.
+    pub fn take_offloaded_digests(&mut self, n_max: usize) -> usize {
+        let attached = self.offload.as_mut();
+        attached.map_or(0, |it| it.take_digests(&mut self.model, n_max))
+    }
+
+    /// What is readable while [`Switch::take_offloaded_digests`] finds some. Until the next call.
+    pub fn offloaded_digests_fd(&self) -> Option<BorrowedFd<'_>> {
+        let attached = self.offload.as_ref()?;
+        let is_of_use = attached.is_forwarding() && self.model.digests.room() > 0;
+        attached.offload.digests_fd().filter(|_| is_of_use)
     }
 
     /// Takes the offload out where it cannot go on. To be called about once a second by whoever serves packets.

@@ -1,5 +1,6 @@
 //! Between the controls: queues, copies, and who is still inside.
 
+pub(crate) mod digests;
 pub(crate) mod latency;
 pub(crate) mod look_ahead;
 pub(crate) mod packet;

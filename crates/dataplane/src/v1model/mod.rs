@@ -17,12 +17,13 @@ mod slow_path;
 use std::collections::VecDeque;
 
 use crate::{
-    Digest, PortId, Program, SwitchConfig, Transmit, Transmitted,
+    PortId, Program, SwitchConfig, Transmit, Transmitted,
     engine::{EgressInput, Engine, IngressInput, IngressOutcome, InstanceType, State},
     limits,
     trace::NameId,
     traffic_manager::{
         TrafficManager,
+        digests::DigestQueue,
         latency::Latencies,
         look_ahead::LookAhead,
         packet::{Common, IngressPacket},
@@ -37,7 +38,7 @@ pub(crate) struct V1Model {
     pub traffic: TrafficManager,
     pub latencies: Latencies,
     pub packet_ins: VecDeque<Vec<u8>>,
-    pub digests: VecDeque<Digest>,
+    pub digests: DigestQueue,
     cpu_port: Option<PortId>,
     /// As the engine has it ([`Engine::fuses_fanout`]).
     pub fuses_fanout: bool,
@@ -72,7 +73,7 @@ impl V1Model {
             traffic: TrafficManager::new(config),
             latencies: Latencies::default(),
             packet_ins: VecDeque::new(),
-            digests: VecDeque::new(),
+            digests: DigestQueue::default(),
             cpu_port: config.cpu_port,
             fuses_fanout: false,
             is_timed: false,

@@ -66,12 +66,7 @@ impl Run<'_> {
         let digest = self.engine.digest(&mut model.state, packet);
         let tracer = &mut model.state.tracer;
         tracer.emit(|| TraceKind::Digest(digest.name.clone()));
-        model.state.counters.digests += 1;
-        if model.digests.len() < limits::DIGEST_QUEUE_MAX {
-            model.digests.push_back(digest);
-        } else {
-            model.state.counters.digests_lost += 1;
-        }
+        model.digests.push(digest, &mut model.state.counters);
     }
 
     /// Sends a packet through ingress again as it came.

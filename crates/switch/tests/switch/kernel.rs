@@ -44,7 +44,7 @@ fn start(options: &[&str]) -> Running {
 }
 
 /// The pairs; redirected frames arrive where GRO is on.
-fn cables() {
+pub fn cables() {
     ip("link set lo up");
     veth_pair("a0", "a1");
     veth_pair("b0", "b1");
@@ -60,7 +60,7 @@ fn gro(interface: &str, state: &str) {
     assert!(set.expect("ethtool is installed").success());
 }
 
-fn outside(interface: &str) -> AfPacketPort {
+pub fn outside(interface: &str) -> AfPacketPort {
     AfPacketPort::open(interface, AfPacketConfig::default()).expect("an interface that is up")
 }
 
@@ -72,7 +72,7 @@ fn has_program(interface: &str) -> bool {
     String::from_utf8_lossy(&shown).contains("xdp")
 }
 
-fn totals(printed: &str) -> Value {
+pub fn totals(printed: &str) -> Value {
     serde_json::from_str(printed).expect("JSON")
 }
 

@@ -16,6 +16,7 @@ mod generators;
 mod gnmi;
 mod interfaces;
 mod kernel;
+mod kernel_digests;
 mod log;
 #[path = "../../../dataplane/tests/switch/support/mask.rs"]
 mod mask;

@@ -18,7 +18,7 @@ use tokio::sync::mpsc::Sender;
 use tonic::Streaming;
 use tonic::transport::Channel;
 
-fn endpoint(ready: &str) -> String {
+pub fn endpoint(ready: &str) -> String {
     let address = ready.split("P4Runtime on ").nth(1).expect("an address");
     format!("http://{}", address.split(',').next().expect("an address"))
 }
@@ -94,7 +94,7 @@ async fn the_device_id_0_is_one_like_any_other() {
 }
 
 /// Makes this client the primary controller; it is that while the stream is open.
-async fn become_primary(
+pub async fn become_primary(
     client: &mut P4RuntimeClient<Channel>,
 ) -> (
     Sender<StreamMessageRequest>,

@@ -13,12 +13,14 @@ pub mod support;
 
 use std::{
     collections::{HashMap, VecDeque},
+    io::{PipeReader, PipeWriter, Read, Write},
+    os::fd::{AsFd, BorrowedFd},
     sync::{Arc, Mutex, MutexGuard},
 };
 
 use dataplane::{
-    CounterId, CounterValue, DropReason, Nanos, Offload, OffloadNotice, OwnedTransmit, PortId,
-    Program, RegisterId, Replica, Stream, TableCounters, TableId,
+    CounterId, CounterValue, Digest, DropReason, Nanos, Offload, OffloadNotice, OwnedTransmit,
+    PortId, Program, RegisterId, Replica, Stream, TableCounters, TableId,
     engine::{Change, EntryAction, EntryIndex, Interpreted, TableChange, ir},
     offload::{Accounts, Unable, Written},
 };
@@ -27,6 +29,9 @@ use serde_json::json;
 use support::*;
 
 pub const CELLS: u64 = 16;
+
+/// Digests at once, where there is no end of them.
+const FLOOD: usize = 1000;
 
 /// Ingress: `l2` over `pkt.kind`; `forward` counts in `seen`, and writes `stamp[0]` to the frame's value.
 /// Egress writes the instance of a copy to `pkt.left`. With `last`, `forward` keeps the value that the
@@ -144,6 +149,11 @@ pub struct Core {
     pub is_gone: bool,
     /// What it has to tell.
     pub notices: VecDeque<OffloadNotice>,
+    /// It has digests without end.
+    pub is_flooding: bool,
+    digests: VecDeque<Digest>,
+    /// A byte for each digest.
+    wakes: PipeWriter,
     /// Programs that it was told to forget.
     pub n_forgotten: u64,
     /// Every change that it was told of and every commit, in order.
@@ -162,11 +172,16 @@ pub struct Core {
     counts: Counts,
 }
 
-pub struct Double(pub Arc<Mutex<Core>>);
+pub struct Double {
+    core: Arc<Mutex<Core>>,
+    /// What [`Core::digest`] writes to.
+    woken: PipeReader,
+}
 
 impl Double {
     /// One, and what it will be looked into by.
     pub fn new(takes: Takes) -> (Box<Self>, Arc<Mutex<Core>>) {
+        let (woken, wakes) = std::io::pipe().unwrap();
         let view = View {
             entries: HashMap::new(),
             default: Act::Drop,
@@ -181,6 +196,9 @@ impl Double {
             is_full: false,
             is_gone: false,
             notices: VecDeque::new(),
+            is_flooding: false,
+            digests: VecDeque::new(),
+            wakes,
             n_forgotten: 0,
             log: Vec::new(),
             program: None,
@@ -194,11 +212,15 @@ impl Double {
             counts: Counts::default(),
         };
         let core = Arc::new(Mutex::new(core));
-        (Box::new(Self(core.clone())), core)
+        let double = Self {
+            core: core.clone(),
+            woken,
+        };
+        (Box::new(double), core)
     }
 
     fn core(&self) -> MutexGuard<'_, Core> {
-        self.0.lock().unwrap()
+        self.core.lock().unwrap()
     }
 }
 
@@ -263,6 +285,12 @@ impl Core {
             frame: frame.to_vec(),
         });
         true
+    }
+
+    /// A packet has made a digest.
+    pub fn digest(&mut self, digest: Digest) {
+        self.digests.push_back(digest);
+        self.wakes.write_all(&[0]).unwrap();
     }
 
     /// Forwards what is inside.
@@ -463,6 +491,27 @@ impl Core {
         }
         accounts.inside(self.queue.len() as u64);
     }
+
+    fn give_digests(&mut self, n_max: usize, accounts: &mut Accounts<'_>) -> usize {
+        if self.is_flooding {
+            let n = n_max.min(FLOOD);
+            (0..n).for_each(|_| accounts.digest(a_digest(0)));
+            return n;
+        }
+        let n = self.digests.len().min(n_max);
+        self.digests
+            .drain(..n)
+            .for_each(|digest| accounts.digest(digest));
+        n
+    }
+}
+
+/// One of the program's, which makes none by itself.
+pub fn a_digest(number: u8) -> Digest {
+    Digest {
+        name: "seen_t".to_owned(),
+        members: vec![vec![number]],
+    }
 }
 
 impl Offload for Double {
@@ -546,7 +595,21 @@ impl Offload for Double {
             return Err("port 1: the interface is gone".to_owned().into());
         }
         core.report(accounts);
+        drop(core);
+        self.take_digests(usize::MAX, accounts);
         Ok(())
+    }
+
+    fn take_digests(&mut self, n_max: usize, accounts: &mut Accounts<'_>) -> usize {
+        let n = self.core().give_digests(n_max, accounts);
+        if !self.core().is_flooding {
+            self.woken.read_exact(&mut vec![0; n]).unwrap();
+        }
+        n
+    }
+
+    fn digests_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.woken.as_fd())
     }
 
     fn check(&mut self) -> Result<(), Unable> {
@@ -581,6 +644,8 @@ impl Offload for Double {
         core.report(accounts);
         core.program = None;
         core.log.push("stop".to_owned());
+        drop(core);
+        self.take_digests(usize::MAX, accounts);
         Ok(())
     }
 }

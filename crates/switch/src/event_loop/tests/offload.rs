@@ -16,6 +16,7 @@ use crate::metrics::{self, Recent, Selection, Served};
 use crate::parts::Offloaded;
 use double::{Core, Double, Takes};
 
+mod digests;
 #[path = "../../../../dataplane/tests/switch/offload/double.rs"]
 mod double;
 

@@ -1,0 +1,160 @@
+//! Digests. A packet notes which one it asks for; of several the last counts. The values are taken where ingress ends,
+//! for the interpreter takes them there, and the message leaves when it is clear that the packet is not punted.
+
+use std::collections::BTreeSet;
+
+use dataplane::engine::ir::{DigestId, DigestList, Ir};
+use dataplane::limits;
+
+use super::{
+    emit::{Emit, Native, SCRATCH},
+    layout::Word,
+};
+use crate::{
+    asm::{Alu, Helper, Jump, Size, reg::*},
+    image::{Message, Symbol, TableLayout},
+};
+
+/// Bytes of a message at most.
+const MESSAGE_BYTES_MAX: u32 = 512;
+/// A ring has at least so many bytes: its size is to be whole pages, of which the largest have 64 KiB.
+const RING_BYTES_MIN: u32 = 1 << 16;
+/// In front of each message, by the kernel.
+const RECORD_HEADER_BYTES: u32 = 8;
+
+fn message_bytes(list: &DigestList) -> u32 {
+    let words = list
+        .fields
+        .iter()
+        .map(|(_, bits)| TableLayout::words(*bits));
+    words.fold(Message::MEMBERS, |bytes, words| {
+        bytes.saturating_add(words.saturating_mul(8))
+    })
+}
+
+/// Bytes of the messages of these digests, without those that are too long.
+fn lengths(ir: &Ir, digests: &BTreeSet<DigestId>) -> impl Iterator<Item = u32> {
+    let lists = digests.iter().map(|digest| &ir.digests[digest.index()]);
+    lists
+        .map(message_bytes)
+        .filter(|bytes| *bytes <= MESSAGE_BYTES_MAX)
+}
+
+/// Words of the longest message.
+pub(super) fn message_words(ir: &Ir, digests: &BTreeSet<DigestId>) -> u32 {
+    lengths(ir, digests).max().unwrap_or(0) / 8
+}
+
+/// Bytes of a ring that has no more messages than the control plane's queue has room for, so that whoever empties it
+/// into an empty queue loses none; nothing where no message is sent.
+pub(super) fn ring_bytes(ir: &Ir, digests: &BTreeSet<DigestId>) -> Option<u32> {
+    let shortest = lengths(ir, digests).min()?;
+    let bytes = limits::DIGEST_QUEUE_MAX as u32 * (shortest + RECORD_HEADER_BYTES);
+    // The greatest power of two that is not above it.
+    let bytes = 1 << (u32::BITS - 1 - bytes.leading_zeros());
+    Some(RING_BYTES_MIN.max(bytes))
+}
+
+impl Emit<'_> {
+    /// Notes that the packet asks for a digest. In egress that does nothing.
+    pub(super) fn ask_for_digest(&mut self, digest: DigestId) -> Native<()> {
+        if !self.is_in_ingress {
+            return Ok(());
+        }
+        // What cannot be taken is left here already.
+        let (mark, spills) = (self.asm.mark(), self.spills);
+        let action = self.action.take();
+        let taken = self.take_digest(digest);
+        self.action = action;
+        self.asm.rollback(mark);
+        self.spills = spills;
+        taken?;
+        self.digests.insert(digest);
+        self.set_word(Word::Digest, digest.0 as i32 + 1);
+        Ok(())
+    }
+
+    /// Nothing is asked for, and no message is there.
+    pub(super) fn clear_digest(&mut self) {
+        if !self.digests.is_empty() {
+            self.set_word(Word::Digest, 0);
+            let at = self.layout.message(Message::DIGEST);
+            self.asm.store_imm(Size::B8, SCRATCH, at, 0);
+        }
+    }
+
+    /// Makes the message that was asked for, where ingress ends.
+    pub(super) fn take_digests(&mut self) -> Native<()> {
+        if self.digests.is_empty() {
+            return Ok(());
+        }
+        self.asm.note("a digest?");
+        let end = self.asm.label();
+        self.load_word(R1, Word::Digest);
+        self.asm.jump_if_imm(Jump::Eq, R1, 0, end);
+        for digest in self.digests.clone() {
+            let other = self.asm.label();
+            self.load_word(R1, Word::Digest);
+            self.asm
+                .jump_if_imm(Jump::Ne, R1, digest.0 as i32 + 1, other);
+            self.take_digest(digest)?;
+            self.asm.jump(end);
+            self.asm.place(other);
+        }
+        self.asm.place(end);
+        Ok(())
+    }
+
+    fn take_digest(&mut self, digest: DigestId) -> Native<()> {
+        let list = &self.ir.digests[digest.index()];
+        let bytes = message_bytes(list);
+        if bytes > MESSAGE_BYTES_MAX {
+            return Err(format!(
+                "a digest of {bytes} bytes, expected at most {MESSAGE_BYTES_MAX}"
+            ));
+        }
+        let mut at = Message::MEMBERS;
+        for (value, bits) in &list.fields {
+            for word in 0..TableLayout::words(*bits) {
+                self.word(value, word, R1)?;
+                self.wrap(R1, bits - 64 * word, false);
+                let to = self.layout.message(at);
+                self.asm.store(Size::B8, SCRATCH, to, R1);
+                at += 8;
+            }
+        }
+        let to = self.layout.message(Message::DIGEST);
+        self.asm
+            .store_imm(Size::B8, SCRATCH, to, digest.0 as i32 + 1);
+        Ok(())
+    }
+
+    /// Sends the message, if there is one. One that the ring has no room for is counted.
+    pub(super) fn send_digest(&mut self) {
+        let Some(ring) = self.memory.digests.filter(|_| !self.digests.is_empty()) else {
+            return;
+        };
+        self.asm.note("the digest to the control plane");
+        let (send, end) = (self.asm.label(), self.asm.label());
+        let message = self.layout.message(Message::DIGEST);
+        for digest in self.digests.clone() {
+            let bytes = message_bytes(&self.ir.digests[digest.index()]);
+            self.asm.mov_imm(R3, u64::from(bytes));
+            self.asm.load(Size::B8, R1, SCRATCH, message);
+            self.asm
+                .jump_if_imm(Jump::Eq, R1, digest.0 as i32 + 1, send);
+        }
+        self.asm.jump(end);
+        self.asm.place(send);
+        self.asm.symbol(R1, Symbol::Map(ring));
+        self.asm.mov(R2, SCRATCH);
+        self.asm.alu_imm(Alu::Add, R2, i32::from(message));
+        self.asm.mov_imm(R4, 0);
+        self.asm.call(Helper::RingbufOutput);
+        self.asm.jump_if_imm(Jump::Eq, R0, 0, end);
+        let lost = self.memory.counters.digests_lost;
+        self.asm.mov_imm(R1, u64::from(lost));
+        self.count_packet(Word::IngressBytes);
+        self.asm.place(end);
+    }
+}

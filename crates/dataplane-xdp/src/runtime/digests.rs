@@ -1,0 +1,47 @@
+//! The digests that programs have made and nobody has taken yet.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use bpf::RingBuffer;
+use dataplane::Program;
+use dataplane::offload::Accounts;
+
+use super::maps::Maps;
+use crate::image::{Image, MapRole, Message};
+
+/// Reads them; nothing where the program makes none.
+pub(super) struct Digests {
+    ring: Option<RingBuffer>,
+    program: Program,
+}
+
+impl Digests {
+    /// # Errors
+    /// The kernel's error.
+    pub(super) fn new(program: &Program, image: &Image, maps: &Maps) -> io::Result<Digests> {
+        let map = image.map(MapRole::Digests);
+        let map = map.map(|map| maps.get(map)?.try_clone()).transpose()?;
+        Ok(Digests {
+            ring: map.map(RingBuffer::new).transpose()?,
+            program: program.clone(),
+        })
+    }
+
+    /// Gives those that are there, so many at most; how many.
+    pub(super) fn take(&mut self, n_max: usize, accounts: &mut Accounts<'_>) -> usize {
+        let Some(ring) = &mut self.ring else {
+            return 0;
+        };
+        let ir = self.program.ir();
+        ring.read(n_max, &mut |message| match Message::decode(ir, message) {
+            Some(digest) => accounts.digest(digest),
+            None => accounts.digests_lost(1),
+        })
+    }
+
+    /// Readable while some are there.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.ring.as_ref().map(AsFd::as_fd)
+    }
+}

@@ -1,0 +1,35 @@
+//! The digests that wait for the control plane.
+
+use std::collections::VecDeque;
+
+use crate::{Digest, SwitchCounters, limits};
+
+/// At most [`limits::DIGEST_QUEUE_MAX`]. One that finds as many is lost.
+#[derive(Debug, Default)]
+pub(crate) struct DigestQueue {
+    waiting: VecDeque<Digest>,
+}
+
+impl DigestQueue {
+    /// Counts a digest that was made, and keeps it if there is room.
+    pub(crate) fn push(&mut self, digest: Digest, counters: &mut SwitchCounters) {
+        counters.digests += 1;
+        match self.room() {
+            0 => counters.digests_lost += 1,
+            _ => self.waiting.push_back(digest),
+        }
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Digest> {
+        self.waiting.pop_front()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// How many more there is room for.
+    pub(crate) fn room(&self) -> usize {
+        limits::DIGEST_QUEUE_MAX.saturating_sub(self.waiting.len())
+    }
+}

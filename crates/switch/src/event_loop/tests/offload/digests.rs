@@ -1,0 +1,84 @@
+//! Digests of an offload: they wake a loop that sleeps, and a flood of them holds nothing up.
+
+use control::DigestNotice;
+use tokio::sync::mpsc::Receiver;
+
+use super::double::a_digest;
+use super::*;
+
+/// Digests one after the other, each when the one before has come: by the loop's own look once a second they would take
+/// longer than anybody waits.
+const N_DIGESTS: u8 = 20;
+
+fn subscribe(beside: &Beside, capacity: usize) -> Receiver<DigestNotice> {
+    let (sender, digests) = DigestSender::channel(capacity);
+    beside.handle.subscribe(Subscriber::Digests(sender));
+    digests
+}
+
+#[test]
+fn a_digest_wakes_the_loop_and_comes_once() {
+    for wait in [Wait::Sleep, Wait::Spin] {
+        let beside = Beside::start(wait);
+        let mut digests = subscribe(&beside, 64);
+        let start = Instant::now();
+        for number in 0..N_DIGESTS {
+            beside.core().digest(a_digest(number));
+            let notice = digests.blocking_recv().expect("the loop runs");
+            assert_eq!(notice.digest, a_digest(number));
+        }
+        assert!(start.elapsed() < PATIENCE);
+        let totals = beside.stop();
+        assert_eq!(totals["packets"]["digests_lost"], 0);
+        assert!(digests.blocking_recv().is_none(), "no more than there were");
+    }
+}
+
+#[test]
+fn frames_and_calls_go_on_while_digests_come_without_end() {
+    for wait in [Wait::Sleep, Wait::Spin] {
+        let mut beside = Beside::start(wait);
+        // Nobody takes them: what has no room here is lost here.
+        let _digests = subscribe(&beside, 4);
+        beside.core().is_flooding = true;
+        beside.core().digest(a_digest(1));
+        for kind in 3..10 {
+            beside.write(&[(kind, 2)]);
+            beside
+                .one
+                .transmit(0, frame(kind)[..].into())
+                .expect("sending");
+            assert_eq!(receive(&mut beside.two, 1), [frame(kind)]);
+        }
+        beside.core().is_flooding = false;
+        beside.stop();
+    }
+}
+
+#[test]
+fn digests_that_nobody_wants_fill_the_queue_and_wake_nobody_then() {
+    let beside = Beside::start(Wait::Sleep);
+    beside.core().is_flooding = true;
+    beside.core().digest(a_digest(1));
+    let n_made = || {
+        let (tell, told) = mpsc::channel();
+        let look = move |context: &mut SwitchContext<'_>| {
+            let n_digests = context.switch.counters().digests;
+            let is_waited_for = context.switch.offloaded_digests_fd().is_some();
+            tell.send((n_digests, is_waited_for))
+                .expect("somebody waits");
+        };
+        beside.handle.submit(0, Box::new(look));
+        told.recv().expect("the loop runs")
+    };
+    let start = Instant::now();
+    while n_made().1 {
+        assert!(start.elapsed() < PATIENCE);
+    }
+    let full = limits::DIGEST_QUEUE_MAX as u64;
+    assert_eq!(n_made(), (full, false));
+    beside.core().is_flooding = false;
+    // The one that waits is lost where the numbers are read in the end.
+    let totals = beside.stop();
+    assert_eq!(totals["packets"]["digests_lost"], 1);
+}
