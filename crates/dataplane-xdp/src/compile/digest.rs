@@ -110,7 +110,7 @@ impl Emit<'_> {
         let bytes = message_bytes(list);
         if bytes > MESSAGE_BYTES_MAX {
             return Err(format!(
-                "a digest of {bytes} bytes, expected at most {MESSAGE_BYTES_MAX}"
+                "a digest's message of {bytes} bytes, expected at most {MESSAGE_BYTES_MAX}"
             ));
         }
         let mut at = Message::MEMBERS;

@@ -132,9 +132,11 @@ impl EventLoop {
         }
     }
 
-    /// Digests of what the offload has forwarded, to whoever asked for them.
+    /// Digests of what the offload has forwarded, to whoever asked for them. Those that nobody had asked for until now
+    /// wait in a full queue, for which nothing wakes the loop.
     pub(super) fn take_digests(&mut self) {
-        if self.switch.take_offloaded_digests(DIGESTS_PER_TURN) > 0 {
+        if self.is_offload_forwarding() {
+            self.switch.take_offloaded_digests(DIGESTS_PER_TURN);
             self.publish_digests();
         }
     }
