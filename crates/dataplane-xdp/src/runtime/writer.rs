@@ -137,7 +137,7 @@ impl Writer {
             }
         }
         if let Some((_, fan_outs)) = &mut self.groups {
-            fan_outs.publish(&self.maps, &self.graces)?;
+            fan_outs.publish(&self.maps)?;
         }
         self.version = version;
         self.maps.store_u64(self.version_at, version);
