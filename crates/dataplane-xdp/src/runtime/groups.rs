@@ -1,11 +1,11 @@
 //! Multicast groups as the kernel has them: for each version of a group, a fan-out, with a map of devices
 //! and the instances of its copies.
 //!
-//! To put a map of devices into the outer map takes a grace period of RCU, to write it does not. So a fan-out that no packet
-//! sees any more keeps its map, for a later version of any group of about as many replicas; and when there is
-//! time, some are made that nobody has used ([`FanOuts::stock`]). Where there is none, a thread waits for the kernel, and
-//! nobody else: packets find a map at once ([`FanOuts::publish`]). A packet pays for places that are empty, some 9 ns
-//! each, so a map has up to a quarter more places than its group has replicas and no more.
+//! To put a map of devices into the outer map takes a grace period of RCU, to write it does not. So a fan-out that no
+//! packet sees any more keeps its map, for a later version of any group of about as many replicas; and when there is
+//! time, some are made that nobody has used ([`FanOuts::stock`]). Where there is none, a thread waits for the kernel,
+//! and nobody else: packets find a map at once ([`FanOuts::publish`]). A packet pays for places that are empty, some
+//! 9 ns each, so a map has up to a quarter more places than its group has replicas and no more.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -303,8 +303,8 @@ impl FanOuts {
         }
     }
 
-    /// Puts all that were made into the outer map, where there are new ones, and waits until packets find them there. Behind
-    /// that the kernel waits for a grace period, for the sake of what was there before, which no packet sees.
+    /// Puts all that were made into the outer map, where there are new ones, and waits until packets find them there.
+    /// Behind that the kernel waits for a grace period, for the sake of what was there before, which no packet sees.
     ///
     /// # Errors
     /// The kernel's error.
