@@ -109,6 +109,20 @@ struct MapInfo {
     flags: u32,
 }
 
+impl MapInfo {
+    fn of(fd: BorrowedFd<'_>) -> io::Result<MapInfo> {
+        let mut info = MapInfo::default();
+        let mut attributes = ObjectInfo {
+            fd: number(fd),
+            info_bytes: size_of::<MapInfo>() as u32,
+            info: &raw mut info as u64,
+        };
+        // SAFETY: the kernel writes no more than so many bytes, all of which are numbers.
+        unsafe { call(&mut attributes) }?;
+        Ok(info)
+    }
+}
+
 impl Map {
     /// Makes a map.
     ///
@@ -166,14 +180,7 @@ impl Map {
     /// The kernel's error, or that it is another map.
     pub fn pinned(path: &Path, expected: &MapConfig<'_>) -> io::Result<Map> {
         let fd = pin::get(path)?;
-        let mut info = MapInfo::default();
-        let mut attributes = ObjectInfo {
-            fd: number(fd.as_fd()),
-            info_bytes: size_of::<MapInfo>() as u32,
-            info: &raw mut info as u64,
-        };
-        // SAFETY: the kernel writes no more than so many bytes, all of which are numbers.
-        unsafe { call(&mut attributes) }?;
+        let info = MapInfo::of(fd.as_fd())?;
         let found = (
             info.map_type,
             info.key_bytes,
@@ -470,6 +477,14 @@ impl Map {
         value[..4].copy_from_slice(&interface_index.to_ne_bytes());
         value[4..].copy_from_slice(&program.to_ne_bytes());
         self.update(&key.to_ne_bytes(), &value, Write::Any)
+    }
+
+    /// Its number: what a look into an array of maps gives.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn id(&self) -> io::Result<u32> {
+        Ok(MapInfo::of(self.as_fd())?.id)
     }
 
     /// What it is.

@@ -1,8 +1,9 @@
 //! How many grace periods have ended, so that what packets may still see is not written over.
 //!
-//! There are two kinds. RCU's take 7 to 30 ms each: a thread of its own waits for them, so that the writer is held up only
-//! where it must not write yet. It sleeps as long as nobody asks for one. Turns of drivers make shorter ones
-//! ([`turns`]): whoever wants one looks whether it is over. Both go on beside each other, and the first one to end counts.
+//! There are two kinds. RCU's take 7 to 30 ms each: a thread of its own waits for them, so that the writer is held up
+//! only where it must not write yet. It sleeps as long as nobody asks for one. Turns of drivers make shorter ones
+//! ([`turns`]): whoever wants one looks whether it is over. Both go on beside each other, and the first one to end
+//! counts.
 
 use std::collections::VecDeque;
 use std::io;

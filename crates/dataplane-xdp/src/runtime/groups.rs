@@ -1,15 +1,18 @@
 //! Multicast groups as the kernel has them: for each version of a group, a fan-out, with a map of devices
 //! and the instances of its copies.
 //!
-//! To put a map of devices into the outer map takes a grace period, to write it does not. So a fan-out that no packet
-//! sees any more keeps its map, for a later version of any group of about as many replicas; and when there is
-//! time, some are made that nobody has used ([`FanOuts::stock`]). A packet pays for places that are empty, some 9 ns
-//! each, so a map has up to a quarter more places than its group has replicas and no more.
+//! To put a map of devices into the outer map takes a grace period of RCU, to write it does not. So a fan-out that no
+//! packet sees any more keeps its map, for a later version of any group of about as many replicas; and when there is
+//! time, some are made that nobody has used ([`FanOuts::stock`]). Where there is none, a thread waits for the kernel,
+//! and nobody else: packets find a map at once ([`FanOuts::publish`]). A packet pays for places that are empty, some
+//! 9 ns each, so a map has up to a quarter more places than its group has replicas and no more.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 use bpf::{Batch, Map, Program, Write};
 use dataplane::{PortId, Replica};
@@ -21,6 +24,9 @@ use crate::image::FanOut;
 
 /// Unused fan-outs of one size at most: groups that change within the same grace period.
 const SPARES_MAX: usize = 4;
+
+/// How often it is looked whether packets find maps that are being put into the outer one.
+const LOOK_EVERY: Duration = Duration::from_micros(50);
 
 /// Places of a map for so many replicas.
 fn n_places(n_replicas: u32) -> u32 {
@@ -105,7 +111,7 @@ pub(crate) struct FanOuts {
     numbers: Ranges,
     instances: Ranges,
     /// Maps that are not in the outer map yet.
-    new: Batch,
+    new: Vec<New>,
     target: Target,
 }
 
@@ -125,7 +131,7 @@ impl FanOuts {
             coming: None,
             refused: None,
             n_in_use: BTreeMap::new(),
-            new: Batch::default(),
+            new: Vec::new(),
             target: Target { egress, interfaces },
         }
     }
@@ -197,9 +203,8 @@ impl FanOuts {
                 return Err(error);
             }
         };
-        self.new.keys.extend(number.to_ne_bytes());
-        let descriptor = map.as_fd().as_raw_fd();
-        self.new.values.extend(descriptor.to_ne_bytes());
+        let new = Arc::clone(&map);
+        self.new.push(New { number, map: new });
         Ok(Some(Devices {
             number,
             map,
@@ -212,10 +217,10 @@ impl FanOuts {
     /// later, since others are coming, or a commit has maps that are to be there before it is shown.
     ///
     /// # Errors
-    /// Why there are fewer spares than there should be. Without one a change of a group takes a grace period.
+    /// Why there are fewer spares than there should be. Without one a change of a group takes a little longer.
     pub(crate) fn stock(&mut self, maps: &Arc<Maps>, graces: &Graces) -> io::Result<bool> {
         self.receive();
-        if self.coming.is_some() || !self.new.keys.is_empty() {
+        if self.coming.is_some() || !self.new.is_empty() {
             return Ok(false);
         }
         let mut made = Vec::new();
@@ -245,15 +250,12 @@ impl FanOuts {
     fn put_spares(&mut self, made: Vec<Devices>, maps: &Arc<Maps>, graces: &Graces) {
         let (new, devices) = (std::mem::take(&mut self.new), self.layout.devices);
         let (maps, result) = (Arc::clone(maps), Arc::new(OnceLock::new()));
-        // Their descriptors are not to be closed before.
-        let held: Vec<Arc<Map>> = made.iter().map(|it| Arc::clone(&it.map)).collect();
         self.coming = Some(Coming {
             result: Arc::clone(&result),
             made,
         });
         graces.do_within(Box::new(move || {
-            let put = maps.get(devices).and_then(|map| map.update_batch(&new));
-            drop(held);
+            let put = maps.get(devices).and_then(|map| put(map, &new));
             let has_waited = put.is_ok();
             // Nobody else sets it.
             let _ = result.set(put);
@@ -301,18 +303,27 @@ impl FanOuts {
         }
     }
 
-    /// Puts all that were made into the outer map, where there are new ones. The kernel waits for one grace
-    /// period.
+    /// Puts all that were made into the outer map, where there are new ones, and waits until packets find them there.
+    /// Behind that the kernel waits for a grace period, for the sake of what was there before, which no packet sees.
     ///
     /// # Errors
     /// The kernel's error.
-    pub(crate) fn publish(&mut self, maps: &Maps, graces: &Graces) -> io::Result<()> {
-        if self.new.keys.is_empty() {
+    pub(crate) fn publish(&mut self, maps: &Arc<Maps>) -> io::Result<()> {
+        if self.new.is_empty() {
             return Ok(());
         }
-        let new = std::mem::take(&mut self.new);
-        let devices = maps.get(self.layout.devices)?;
-        graces.during(|| devices.update_batch(&new))
+        let new = Arc::new(std::mem::take(&mut self.new));
+        let (result, devices) = (Arc::new(OnceLock::new()), self.layout.devices);
+        let (of_thread, news, put_into) = (Arc::clone(&result), Arc::clone(&new), Arc::clone(maps));
+        // It ends by itself a grace period later, whatever has become of all else.
+        thread::Builder::new()
+            .name("reprise-maps".into())
+            .spawn(move || {
+                let put = put_into.get(devices).and_then(|map| put(map, &news));
+                // Nobody else sets it.
+                let _ = of_thread.set(put);
+            })?;
+        await_there(maps.get(devices)?, &new, &result)
     }
 
     /// Takes a fan-out away that no packet sees any more.
@@ -337,6 +348,42 @@ impl FanOuts {
         self.spares.entry(size).or_default().push(made.devices);
         Ok(())
     }
+}
+
+/// A map on its way into the outer one, and its number there.
+#[derive(Debug)]
+struct New {
+    number: u32,
+    map: Arc<Map>,
+}
+
+/// Puts them into the outer map, and waits for a grace period of RCU.
+fn put(outer: &Map, new: &[New]) -> io::Result<()> {
+    let descriptor = |new: &New| new.map.as_fd().as_raw_fd().to_ne_bytes();
+    outer.update_batch(&Batch {
+        keys: new.iter().flat_map(|it| it.number.to_ne_bytes()).collect(),
+        values: new.iter().flat_map(descriptor).collect(),
+    })
+}
+
+/// Waits until they are in the outer map, or the result says why not.
+fn await_there(outer: &Map, new: &[New], result: &OnceLock<io::Result<()>>) -> io::Result<()> {
+    for New { number, map } in new {
+        let id = map.id()?.to_ne_bytes();
+        loop {
+            // Before the look, which sees what has come by then.
+            let is_over = result.get();
+            if outer.look_up(&number.to_ne_bytes())?.as_deref() == Some(&id) {
+                break;
+            }
+            match is_over {
+                Some(Ok(())) => return Ok(()),
+                Some(Err(error)) => return Err(io::Error::new(error.kind(), error.to_string())),
+                None => thread::sleep(LOOK_EVERY),
+            }
+        }
+    }
+    Ok(())
 }
 
 fn place_key(number: u32, port: PortId) -> [u8; 8] {
@@ -383,6 +430,36 @@ mod tests {
         assert_eq!(n_spares.collect::<Vec<_>>(), [1, 1]);
         graces.stop();
         thread.join().expect("no panic");
+    }
+
+    #[test]
+    fn maps_that_were_made_are_found_when_they_are_published() {
+        if !testing::may_use_bpf() {
+            return;
+        }
+        let egress = Arc::new(testing::passing().expect("a program that does nothing"));
+        let image = testing::image();
+        let maps = Arc::new(Maps::create(&image, 1).expect("maps"));
+        let layout = image.fan_out.clone().expect("groups");
+        let n_there = image.maps[layout.devices.index()].n_entries_max;
+        let outer = maps.get(layout.devices).expect("an outer map");
+        let mut fan_outs = FanOuts::new(layout, n_there + 1, egress, HashMap::new());
+        for round in 0..20 {
+            let made = [1, 2, 3].map(|size| fan_outs.new_devices(size).expect("a map"));
+            fan_outs.publish(&maps).expect("the kernel takes them");
+            for (devices, place) in made.into_iter().flatten().zip(3 * round..) {
+                assert_eq!(devices.number, place);
+                let found = outer.look_up(&place.to_ne_bytes()).expect("a place");
+                let id = devices.map.id().expect("it has a number");
+                assert_eq!(found, Some(id.to_ne_bytes().to_vec()));
+            }
+        }
+        // More than there is room for.
+        let rest = n_there - 60;
+        assert_eq!(fan_outs.numbers.take(rest), Some(60));
+        assert!(fan_outs.new_devices(1).expect("a map").is_some());
+        let refused = fan_outs.publish(&maps);
+        assert!(refused.is_err(), "a place that is not there");
     }
 
     #[test]

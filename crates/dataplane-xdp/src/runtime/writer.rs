@@ -24,8 +24,8 @@ use crate::image::{EncodedKey, GroupArg, TableLayout};
 /// key can be put in, which a commit that comes then waits for.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// How long what has waited for a grace period of RCU waits on for whoever has drained: he writes next, and would wait for
-/// another period. Some calls take as long.
+/// How long what has waited for a grace period of RCU waits on for whoever has drained: he writes next, and would
+/// wait for another period. Some calls take as long.
 const HELD_BACK: Duration = Duration::from_millis(4);
 
 /// Keys of removed entries that are not waited with.
@@ -137,7 +137,7 @@ impl Writer {
             }
         }
         if let Some((_, fan_outs)) = &mut self.groups {
-            fan_outs.publish(&self.maps, &self.graces)?;
+            fan_outs.publish(&self.maps)?;
         }
         self.version = version;
         self.maps.store_u64(self.version_at, version);
@@ -416,8 +416,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits for a message, or until a grace period has ended, something that waits is held back no longer, or it is quiet
-    /// where something waits for that.
+    /// Waits for a message, or until a grace period has ended, something that waits is held back no longer, or it is
+    /// quiet where something waits for that.
     fn wait(
         &self,
         messages: &Receiver<Message>,
