@@ -13,7 +13,7 @@ use etherparse::PacketBuilder;
 use frames::{
     PATIENCE, assert_the_first_frame_waits_for_no_other, local_sender, numbered, receive, send,
 };
-use namespace::{in_namespace, in_root_namespace, ip, veth_pair};
+use namespace::{in_namespace, in_root_namespace, ip, take_carrier, veth_pair};
 use packet_io::{
     AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Destination, Frame, Port, PortError,
 };
@@ -416,7 +416,7 @@ fn what_cannot_leave_for_want_of_a_carrier_is_counted_so() {
         || {
             veth_pair("v0", "v1");
             let mut port = open("v1");
-            ip("link set v0 down");
+            take_carrier("v1", "v0");
             let began = Instant::now();
             for _ in 0..50 {
                 send(&mut port, (0..20).map(|n| numbered(n, 60)));

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 const INSIDE: &str = "PACKET_IO_TEST_NAMESPACE";
 
@@ -132,6 +133,23 @@ pub fn change_often(interface: &str, times: usize) {
     written.expect("it reads");
     drop(stdin);
     assert!(child.wait().expect("it ends").success());
+}
+
+/// Takes one end of a veth pair down, and waits until the kernel has done its work for the other's lost carrier: until
+/// then it refuses what comes as if it had no room.
+pub fn take_carrier(of: &str, far: &str) {
+    ip(&format!("link set {far} down"));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let shown = Command::new("ip")
+            .args(["-brief", "link", "show", of])
+            .output()
+            .expect("iproute2 is installed");
+        if !String::from_utf8_lossy(&shown.stdout).contains(" UP ") {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{of} has a carrier");
+    }
 }
 
 /// Makes a veth pair, both ends up, on which the kernel itself sends nothing.
