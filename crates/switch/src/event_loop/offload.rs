@@ -132,10 +132,10 @@ impl EventLoop {
         }
     }
 
-    /// Digests of what the offload has forwarded, to whoever asked for them. Those that nobody had asked for until now
-    /// wait in a full queue, for which nothing wakes the loop.
+    /// Digests of what the offload has forwarded, to whoever asked for them: also those that it gave when it failed, and
+    /// those in a full queue that nobody had asked for until now, for which nothing wakes the loop.
     pub(super) fn take_digests(&mut self) {
-        if self.is_offload_forwarding() {
+        if self.switch.offload_status().is_some() {
             self.switch.take_offloaded_digests(DIGESTS_PER_TURN);
             self.publish_digests();
         }

@@ -79,7 +79,8 @@ fn digests_that_nobody_wants_fill_the_queue_and_wake_nobody_until_somebody_does(
     assert_eq!(n_made(), (full, false));
     beside.core().is_flooding = false;
     let mut digests = subscribe(&beside, limits::DIGEST_QUEUE_MAX + 1);
-    for number in (0..limits::DIGEST_QUEUE_MAX).map(|_| 0).chain([1]) {
+    let flood = std::iter::repeat_n(0, limits::DIGEST_QUEUE_MAX);
+    for number in flood.chain([1]) {
         let notice = digests.blocking_recv().expect("the loop runs");
         assert_eq!(notice.digest, a_digest(number));
     }
