@@ -332,7 +332,8 @@ fn no_packet_sees_a_mix_of_versions_that_change_all_the_time() {
             versions.len(),
             copies.len()
         );
-        assert!(versions.len() > 200, "{} of {n_changes}", versions.len());
+        // Without a grace period of RCU it would be a few.
+        assert!(versions.len() > 20, "{} of {n_changes}", versions.len());
         IS_OVER.store(true, Ordering::SeqCst);
         beside.switch.set_offload(None);
     });

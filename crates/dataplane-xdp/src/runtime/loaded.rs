@@ -539,6 +539,13 @@ impl Drop for Loaded {
 
 /// Whether the ports can be served.
 fn check(ports: &[KernelPort]) -> Result<(), Reason> {
+    // A packet loads the version, then slots. Nothing but x86's memory model keeps that order.
+    if !cfg!(target_arch = "x86_64") {
+        let here = std::env::consts::ARCH;
+        return Err(format!(
+            "programs rest on x86-64's order of loads, this is {here}"
+        ));
+    }
     for KernelPort { id, interface, .. } in ports {
         let name = interface.name();
         if interface.mode() != bpf::AttachMode::Native {
