@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::frames::{numbered, receive, send};
@@ -11,14 +11,25 @@ use crate::support::{Running, TemporaryFolder, program, run};
 use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port};
 use serde_json::Value;
 
-/// Mounts a file system with room for 16 KiB in a folder, in the test's own mount namespace.
-fn mount(disk: &Path) {
+/// A file system with room for 16 KiB in a folder, in the test's own mount namespace. The folder could not be removed
+/// while it is there.
+struct Disk(PathBuf);
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // The namespace's end takes it too.
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+fn mount(disk: &Path) -> Disk {
     std::fs::create_dir(disk).expect("a folder");
     let mount = Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"])
         .arg(disk)
         .status();
     assert!(mount.expect("mount starts").success());
+    Disk(disk.to_owned())
 }
 
 fn totals(printed: &str) -> Value {
@@ -61,7 +72,7 @@ fn a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take() 
     in_mount_namespace(name, || {
         ip("link set lo up");
         let folder = TemporaryFolder::new("full-disk");
-        mount(&folder.path("disk"));
+        let _disk = mount(&folder.path("disk"));
         let capture = folder.path("disk/out.pcap");
         let output = format!("2@pcap:,{}", capture.display());
         let ports = [
@@ -128,7 +139,7 @@ fn recordings_end_where_the_disk_is_full_and_their_ports_forward_on() {
         veth_pair("b0", "b1");
         let folder = TemporaryFolder::new("full-recording");
         let disk = folder.path("disk");
-        mount(&disk);
+        let _mounted = mount(&disk);
         let crossing = crossing(&folder);
         let mut command = Command::new(env!("CARGO_BIN_EXE_reprise-switch"));
         command.arg0("simple_switch").stdin(Stdio::null());
@@ -175,7 +186,7 @@ fn a_replay_ends_where_the_disk_is_full_and_its_capture_is_whole() {
     let name = "a_replay_ends_where_the_disk_is_full_and_its_capture_is_whole";
     in_mount_namespace(name, || {
         let folder = TemporaryFolder::new("full-replay");
-        mount(&folder.path("disk"));
+        let _disk = mount(&folder.path("disk"));
         let (input, capture) = (folder.path("in.pcap"), folder.path("disk/out.pcap"));
         let mut writer = PcapPort::open(None, Some(&input)).expect("a capture");
         for n in 0..100 {

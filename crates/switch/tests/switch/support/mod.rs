@@ -183,6 +183,8 @@ pub struct TemporaryFolder(PathBuf);
 impl TemporaryFolder {
     pub fn new(name: &str) -> TemporaryFolder {
         let path = std::env::temp_dir().join(format!("reprise-{}-{name}", std::process::id()));
+        // What a test that was killed has left, in an earlier process of this number.
+        let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("a temporary folder");
         TemporaryFolder(path)
     }
