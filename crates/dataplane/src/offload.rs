@@ -43,8 +43,8 @@
 //!    has no room for what is written, it may ask to be loaded anew instead ([`Unable::Anew`]). Whoever serves packets
 //!    calls [`Switch::check_offload`] from time to time, so that it is not the next control call that notices.
 //! k. *Give digests when asked.* The digests of packets that it forwards wait in it until [`Offload::take_digests`],
-//!    with the values and the order that the engine's would have; [`Offload::collect`] and [`Offload::stop`] give all
-//!    of them. While some wait, [`Offload::digests_fd`] is readable. One that it has no room for is lost and counted,
+//!    with the values and the order that the engine's would have; the switch asks for no more than its queue has room
+//!    for, also after [`Offload::collect`]. [`Offload::stop`] gives all of them. While some wait, [`Offload::digests_fd`] is readable. One that it has no room for is lost and counted,
 //!    and the packet goes on. A packet that it punts has made none.
 //! l. *Stop wholly.* After [`Offload::stop`] all frames are punted, nothing is inside, and all that was
 //!    counted is in the accounts. Packets inside leave first, or are dropped for the reason that is

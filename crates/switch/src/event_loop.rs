@@ -401,6 +401,7 @@ impl EventLoop {
         self.leaves_offload
             .store(self.keeps_forwarding, Ordering::Relaxed);
         self.switch.set_offload(None);
+        self.publish_digests();
         for attached in &mut self.ports {
             let id = attached.id;
             attached

@@ -391,7 +391,6 @@ impl Loaded {
             graces: &self.graces,
         };
         let collected = counts.collect(&from, now, accounts);
-        self.digests.take(usize::MAX, accounts);
         collected.map_err(kernel("read counters"))
     }
 
@@ -471,6 +470,7 @@ impl Loaded {
         // A failed one gives the accounts as far as it can.
         let _ = bpf::wait_for_programs();
         let _ = self.count(now, accounts);
+        self.digests.take(usize::MAX, accounts);
         // What is inside of programs that run on is still sent.
         if !self.is_left {
             self.counts.give_up(reason, accounts);

@@ -100,6 +100,7 @@ impl Attached {
                 .offload
                 .collect(&mut accounts(model, &mut self.n_inside));
             self.end_unable(model, result);
+            self.take_digests(model, usize::MAX);
         }
     }
 

@@ -86,3 +86,25 @@ fn digests_that_nobody_wants_fill_the_queue_and_wake_nobody_until_somebody_does(
     }
     assert_eq!(beside.stop()["packets"]["digests_lost"], 0);
 }
+
+/// More than a turn takes.
+const N_AT_ONCE: u16 = 1000;
+
+#[test]
+fn what_waits_when_the_switch_stops_comes_too() {
+    let beside = Beside::start(Wait::Sleep);
+    let mut digests = subscribe(&beside, 2 * usize::from(N_AT_ONCE));
+    let (core, handle) = (Arc::clone(&beside.core), beside.handle.clone());
+    let make_and_stop = move |_: &mut SwitchContext<'_>| {
+        let mut core = core.lock().expect("no panic");
+        (0..N_AT_ONCE).for_each(|n| core.digest(a_digest((n % 251) as u8)));
+        handle.stop();
+    };
+    beside.handle.submit(0, Box::new(make_and_stop));
+    let totals = beside.stop();
+    assert_eq!(totals["packets"]["digests_lost"], 0);
+    for n in 0..N_AT_ONCE {
+        let notice = digests.blocking_recv().expect("all that was made");
+        assert_eq!(notice.digest, a_digest((n % 251) as u8));
+    }
+}
