@@ -17,6 +17,8 @@ pub(super) struct Tracepoints {
     pub(super) transmit: Transmit,
     /// When turns end, or why nobody sees it.
     turn_ends: io::Result<TurnEnds>,
+    /// Turns may overlap on a processor, so their ends say nothing of other packets.
+    is_realtime: bool,
     heap: Heap,
 }
 
@@ -29,23 +31,21 @@ impl Tracepoints {
         let fan_out = image.fan_out.as_ref();
         let turns = fan_out.map(|fan_out| maps.get(fan_out.turns));
         let turns = turns.transpose()?;
-        let turn_ends = match bpf::is_realtime() {
-            true => Err(io::Error::other("the kernel is PREEMPT_RT")),
-            false => TurnEnds::new(maps.get(map)?, image.heap, turns),
-        };
+        let turn_ends = TurnEnds::new(maps.get(map)?, image.heap, turns);
         let ports = ports.iter().map(|port| (port.id, port.interface.index()));
         // Where turns do not end, a device that is full once would be full for ever.
         let turns = turns.filter(|_| turn_ends.is_ok());
         Ok(Tracepoints {
             transmit: Transmit::of_ports(ports, turns)?,
             turn_ends,
+            is_realtime: bpf::is_realtime(),
             heap: image.heap,
         })
     }
 
     /// What grace periods look at, where turns end some.
     pub(super) fn turns(&self, maps: &Arc<Maps>) -> Option<ReadTurns> {
-        self.turn_ends.as_ref().ok()?;
+        self.turn_ends.as_ref().ok().filter(|_| !self.is_realtime)?;
         let (maps, heap) = (Arc::clone(maps), self.heap);
         Some(Box::new(move || {
             // A word that cannot be read is one that stays odd.
@@ -56,10 +56,20 @@ impl Tracepoints {
 
     /// What is not there.
     pub(super) fn notice(&self) -> Option<OffloadNotice> {
-        let error = self.turn_ends.as_ref().err()?;
+        let (what, reason) = match &self.turn_ends {
+            Err(error) => (
+                "the ends of drivers' turns, so changes take longer to be seen, and copies are made for ports that are full",
+                error.to_string(),
+            ),
+            Ok(_) if self.is_realtime => (
+                "grace periods of drivers' turns, so changes take longer to be seen",
+                "the kernel is PREEMPT_RT".to_owned(),
+            ),
+            Ok(_) => return None,
+        };
         Some(OffloadNotice::DoesWithout {
-            what: "the ends of drivers' turns, so changes take longer to be seen".to_owned(),
-            reason: error.to_string(),
+            what: what.to_owned(),
+            reason,
         })
     }
 }
