@@ -25,6 +25,9 @@ use crate::image::FanOut;
 /// Unused fan-outs of one size at most: groups that change within the same grace period.
 const SPARES_MAX: usize = 4;
 
+/// Threads that wait for the kernel at most; beyond that the writer waits itself.
+const THREADS_MAX: usize = 16;
+
 /// How often it is looked whether packets find maps that are being put into the outer one.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
@@ -112,6 +115,8 @@ pub(crate) struct FanOuts {
     instances: Ranges,
     /// Maps that are not in the outer map yet.
     new: Vec<New>,
+    /// Each thread that waits for the kernel has one more of it.
+    threads: Arc<()>,
     target: Target,
 }
 
@@ -132,6 +137,7 @@ impl FanOuts {
             refused: None,
             n_in_use: BTreeMap::new(),
             new: Vec::new(),
+            threads: Arc::new(()),
             target: Target { egress, interfaces },
         }
     }
@@ -314,16 +320,24 @@ impl FanOuts {
         }
         let new = Arc::new(std::mem::take(&mut self.new));
         let (result, devices) = (Arc::new(OnceLock::new()), self.layout.devices);
+        if Arc::strong_count(&self.threads) > THREADS_MAX {
+            return put(maps.get(devices)?, &new);
+        }
         let (of_thread, news, put_into) = (Arc::clone(&result), Arc::clone(&new), Arc::clone(maps));
+        let counted = Arc::clone(&self.threads);
         // It ends by itself a grace period later, whatever has become of all else.
-        thread::Builder::new()
-            .name("reprise-maps".into())
-            .spawn(move || {
-                let put = put_into.get(devices).and_then(|map| put(map, &news));
-                // Nobody else sets it.
-                let _ = of_thread.set(put);
-            })?;
-        await_there(maps.get(devices)?, &new, &result)
+        let thread = thread::Builder::new().name("reprise-maps".into());
+        let spawned = thread.spawn(move || {
+            let put = put_into.get(devices).and_then(|map| put(map, &news));
+            // Nobody else sets it.
+            let _ = of_thread.set(put);
+            drop(counted);
+        });
+        match spawned {
+            Ok(_) => await_there(maps.get(devices)?, &new, &result),
+            // There can be no thread: whoever writes waits.
+            Err(_) => put(maps.get(devices)?, &new),
+        }
     }
 
     /// Takes a fan-out away that no packet sees any more.
