@@ -110,6 +110,11 @@ fn xdp_port(report: &InterfaceReport, permissions: &Permissions) -> Finding {
 fn kernel_engine(report: &InterfaceReport, permissions: &Permissions) -> Finding {
     let what = "kernel engine";
     let InterfaceReport { name, driver, .. } = report;
+    // As `dataplane-xdp` has it.
+    if !cfg!(target_arch = "x86_64") {
+        let found = "cannot run here: it is for x86-64";
+        return Finding::advice(what, found, "the native engine forwards in its place");
+    }
     if permissions.xdp_program.is_err() {
         let advice =
             "run as root outside any user namespace to have it; the native engine does without";
