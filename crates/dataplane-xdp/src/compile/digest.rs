@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     asm::{Alu, Helper, Jump, Size, reg::*},
-    image::{Message, Symbol, TableLayout},
+    image::{DigestRecord, Symbol, TableLayout},
 };
 
 /// Bytes of a message at most.
@@ -27,7 +27,7 @@ fn message_bytes(list: &DigestList) -> u32 {
         .fields
         .iter()
         .map(|(_, bits)| TableLayout::words(*bits));
-    words.fold(Message::MEMBERS, |bytes, words| {
+    words.fold(DigestRecord::MEMBERS, |bytes, words| {
         bytes.saturating_add(words.saturating_mul(8))
     })
 }
@@ -78,7 +78,7 @@ impl Emit<'_> {
     pub(super) fn clear_digest(&mut self) {
         if !self.digests.is_empty() {
             self.set_word(Word::Digest, 0);
-            let at = self.layout.message(Message::DIGEST);
+            let at = self.layout.message(DigestRecord::DIGEST);
             self.asm.store_imm(Size::B8, SCRATCH, at, 0);
         }
     }
@@ -113,7 +113,7 @@ impl Emit<'_> {
                 "a digest's message of {bytes} bytes, expected at most {MESSAGE_BYTES_MAX}"
             ));
         }
-        let mut at = Message::MEMBERS;
+        let mut at = DigestRecord::MEMBERS;
         for (value, bits) in &list.fields {
             for word in 0..TableLayout::words(*bits) {
                 self.word(value, word, R1)?;
@@ -123,7 +123,7 @@ impl Emit<'_> {
                 at += 8;
             }
         }
-        let to = self.layout.message(Message::DIGEST);
+        let to = self.layout.message(DigestRecord::DIGEST);
         self.asm
             .store_imm(Size::B8, SCRATCH, to, digest.0 as i32 + 1);
         Ok(())
@@ -136,7 +136,7 @@ impl Emit<'_> {
         };
         self.asm.note("the digest to the control plane");
         let (send, end) = (self.asm.label(), self.asm.label());
-        let message = self.layout.message(Message::DIGEST);
+        let message = self.layout.message(DigestRecord::DIGEST);
         for digest in self.digests.clone() {
             let bytes = message_bytes(&self.ir.digests[digest.index()]);
             self.asm.mov_imm(R3, u64::from(bytes));

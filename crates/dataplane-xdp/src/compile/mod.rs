@@ -2,15 +2,15 @@
 //!
 //! A frame's way: which port it came by ([`ports`]), the parser ([`parser`], [`variable`], along the [`paths`] that were found
 //! before), checksums ([`checksum`], [`hash`]), controls ([`control`], [`lookup`], [`primitive`], [`expression`],
-//! [`truth`]), and the deparser ([`deparser`]). What goes
-//! to the control plane is made at the end of ingress ([`digest`]). A packet to one port has its egress in the same program. Copies
-//! of a group have theirs in one of their own ([`copies`]), which reads the headers again from the frame that
-//! ingress has left, and the metadata from what stands in front of it ([`note`]).
+//! [`truth`]), and the deparser ([`deparser`]). What goes to the control plane is made at the end of ingress
+//! ([`digest`]). A packet to one port has its egress in the same program. Copies of a group have theirs in one of
+//! their own ([`copies`]), which reads the headers again from the frame that ingress has left, and the metadata from
+//! what stands in front of it ([`note`]).
 //!
 //! *Punts.* What cannot be compiled becomes a punt at the smallest place around it: an action, a table, a
 //! parser state, a condition, a checksum. A packet that is punted is to be as it came and counted nowhere. So
-//! what is counted on the way is noted in a journal first, and counted, and a digest sent, when it is clear how the packet ends;
-//! and the frame is written to at the very end.
+//! what is counted on the way is noted in a journal first. It is counted, and a digest sent, when it is clear how the
+//! packet ends, and the frame is written to at the very end.
 //!
 //! *State.* Fields are in memory of the processor, not on the stack, which has 512 bytes. So the verifier knows
 //! nothing of their values, and the ways through a program stay few.

@@ -45,16 +45,16 @@
 //!    refused copies, it sets the port's [`Turns::LIMIT`], [`Turns::SINCE`] if there was no limit, and [`Turns::MADE`] to
 //!    [`Turns::CLOSED`], if [`Turns::TURN`] is this turn. A loader that does none of that has every packet copied.
 //! 10. *Ends of turns.* Each processor has a word ([`Heap::turns`]). Where it is even, a packet adds 1 before it reads the
-//!     version, or any of what is written. A loader that wants shorter grace periods adds 1 behind each run of a
+//!     version, and what the version guards; interfaces are read before. A loader that wants shorter grace periods adds 1 behind each run of a
 //!     driver's poll on the processor where the word is odd. Both additions are full barriers. It stores what is new,
 //!     has a full barrier, then reads all words: when each has been even once, or has changed, no packet is left that
 //!     came before.
 //! 11. *Digests.* It reads the ring [`MapRole::Digests`], which a program has that makes some. A message that finds no
 //!     room is counted, [`Counters::digests_lost`], and its packet goes on.
 
+mod digest;
 mod encode;
 mod layout;
-mod message;
 
 pub use crate::asm::{Code, Symbol};
 pub use encode::{EncodeError, EncodedKey};
@@ -63,7 +63,7 @@ pub use layout::{
     Interface, KeyPart, KeyPlace, NEVER, Noted, Origin, Scratch, TableLayout, Turns,
 };
 
-pub use message::Message;
+pub use digest::DigestRecord;
 
 use std::collections::BTreeMap;
 
@@ -102,7 +102,7 @@ pub enum MapRole {
     Places,
     /// What is known of a processor's turn.
     Turns,
-    /// The ring of what is sent to the control plane: [`Message`].
+    /// The ring of what is sent to the control plane: [`DigestRecord`].
     Digests,
 }
 

@@ -8,7 +8,7 @@ use dataplane::Program;
 use dataplane::offload::Accounts;
 
 use super::maps::Maps;
-use crate::image::{Image, MapRole, Message};
+use crate::image::{DigestRecord, Image, MapRole};
 
 /// Reads them; nothing where the program makes none.
 pub(super) struct Digests {
@@ -34,10 +34,13 @@ impl Digests {
             return 0;
         };
         let ir = self.program.ir();
-        ring.read(n_max, &mut |message| match Message::decode(ir, message) {
-            Some(digest) => accounts.digest(digest),
-            None => accounts.digests_lost(1),
-        })
+        ring.read(
+            n_max,
+            &mut |message| match DigestRecord::decode(ir, message) {
+                Some(digest) => accounts.digest(digest),
+                None => accounts.digests_lost(1),
+            },
+        )
     }
 
     /// Readable while some are there.

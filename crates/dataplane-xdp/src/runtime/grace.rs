@@ -170,7 +170,7 @@ impl Graces {
         self.during(self.wait).is_ok()
     }
 
-    /// Waits for what is wanted now as long as turns may well end it; whether they have not.
+    /// Waits up to [`AHEAD`] for turns to end what is wanted; true if they have not.
     fn leave_to_turns<'a>(&self, counts: MutexGuard<'a, Counts>) -> (MutexGuard<'a, Counts>, bool) {
         if self.turns.is_none() {
             return (counts, true);
@@ -315,5 +315,7 @@ impl Graces {
     }
 }
 
+#[cfg(test)]
+mod in_kernel;
 #[cfg(test)]
 mod tests;

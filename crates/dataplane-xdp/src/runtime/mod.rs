@@ -5,8 +5,6 @@ mod counts;
 mod digests;
 mod grace;
 mod groups;
-#[cfg(test)]
-mod in_kernel;
 mod index;
 mod loaded;
 mod maps;

@@ -18,8 +18,8 @@ use dataplane::{Digest, DropReason, PortId, Program, TableId};
 use dataplane_xdp::asm::Code;
 use dataplane_xdp::compile::compile;
 use dataplane_xdp::image::{
-    ACTION_MISS, ACTION_NONE, ACTION_PUNT, EncodedKey, Image, Index, Interface, MapRole, Message,
-    NEVER, Noted, Origin, Room, TableLayout,
+    ACTION_MISS, ACTION_NONE, ACTION_PUNT, DigestRecord, EncodedKey, Image, Index, Interface,
+    MapRole, NEVER, Noted, Origin, Room, TableLayout,
 };
 
 /// The loopback interface: that by which `BPF_PROG_TEST_RUN` lets frames come.
@@ -507,7 +507,7 @@ impl Kernel {
     pub fn take_digests(&self) -> Vec<Digest> {
         let mut digests = Vec::new();
         let ir = self.program.ir();
-        let mut take = |message: &[u8]| digests.push(Message::decode(ir, message).unwrap());
+        let mut take = |message: &[u8]| digests.push(DigestRecord::decode(ir, message).unwrap());
         if let Some(ring) = &self.ring {
             ring.borrow_mut().read(usize::MAX, &mut take);
         }

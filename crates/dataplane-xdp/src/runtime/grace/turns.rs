@@ -3,9 +3,9 @@
 //! A turn is one run of a driver's poll. All of a packet is within one, its copies' egress and their hand-over to a
 //! device included, for a driver has to flush what is redirected before its poll returns. RCU's grace periods rest on
 //! the same. Each processor has a word that is odd within a turn with packets of the program
-//! ([`crate::image::Heap::turns`]): the program of the ports makes it odd before a packet reads anything, and the
-//! program at the tracepoint `napi_poll` makes it even behind the turn. So a period takes as long as the turns that
-//! are there, some microseconds to milliseconds, where RCU takes 7 to 30 ms.
+//! ([`crate::image::Heap::turns`]): the program of the ports makes it odd before a packet reads the version and what
+//! it guards, and the program at the tracepoint `napi_poll` makes it even behind the turn. So a period takes as long
+//! as the turns that are there, some microseconds to milliseconds, where RCU takes 7 to 30 ms.
 //!
 //! *Order.* Who writes stores what is new, then has a full barrier, then loads the words. A packet adds 1 to the
 //! word, which is a full barrier, then loads what was written. One of both sees the other's (Dekker): a packet that

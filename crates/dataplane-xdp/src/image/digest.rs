@@ -8,9 +8,9 @@ use super::layout::TableLayout;
 /// A record of the ring [`super::MapRole::Digests`]: which digest it is, then its members, in host order. Each member
 /// takes whole words of 8 bytes, at least one, the lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Message;
+pub struct DigestRecord;
 
-impl Message {
+impl DigestRecord {
     /// Where it has 1 more than the digest's position, of 8 bytes.
     pub const DIGEST: u32 = 0;
     /// Where the members begin.

@@ -15,14 +15,14 @@ use dataplane::{
 };
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
 
-use super::grace::{Graces, ReadTurns};
-use super::maps::Maps;
-use super::offload::{KernelOffload, KernelPort};
-use super::testing;
-use super::transmit::TurnEnds;
+use super::{Graces, ReadTurns};
 use crate::image::{Image, Interface, MapRole};
+use crate::runtime::maps::Maps;
+use crate::runtime::offload::{KernelOffload, KernelPort};
+use crate::runtime::testing;
+use crate::runtime::transmit::TurnEnds;
 
-#[path = "../../../packet-io/tests/namespace/mod.rs"]
+#[path = "../../../../packet-io/tests/namespace/mod.rs"]
 mod namespace;
 
 use namespace::{in_root_namespace, ip, veth_pair};
@@ -332,7 +332,7 @@ fn no_packet_sees_a_mix_of_versions_that_change_all_the_time() {
             versions.len(),
             copies.len()
         );
-        // Without a grace period of RCU it would be a few.
+        // If turns ended no period it would be the first few.
         assert!(versions.len() > 20, "{} of {n_changes}", versions.len());
         IS_OVER.store(true, Ordering::SeqCst);
         beside.switch.set_offload(None);
