@@ -29,12 +29,10 @@ FILE = "neobft.csv"
 DELAYS_FILE, DISTRIBUTIONS_FILE = "neobft-delays.csv", "neobft-distributions.csv"
 PASSES_FILE, SIGNATURES_FILE = "neobft-passes.csv", "neobft-signatures.csv"
 LOADS_PCT = (25, 50, 99)
-TURN_S = 0.25
 FIRST_RATE, RATE_MAX = 2_000.0, 2_000_000.0
 KEPT_UP = 0.9
 LATE_SHARE, LATE_REQUESTS = 0.01, 4
 """What may still be under way when sending ends, of a load that counts as lossless."""
-SUSTAINED_S = 3.0
 SUSTAINED_STEPS = (*(0.95,) * 12, *(0.5,) * 8)
 """Small ones first; on a machine that others use, none of these may be enough."""
 BENCH_TIMEOUT_S = 300.0
@@ -46,6 +44,8 @@ class Effort:
     """How much is measured."""
 
     sizes: tuple[int, ...] = SIZES
+    turn_s: float = 0.25
+    sustained_s: float = 3.0
     turns: int = 7
     tries: int = 8
     delay_s: float = 20.0
@@ -54,11 +54,11 @@ class Effort:
     @property
     def planned_s(self) -> float:
         """About."""
-        of_size = 3 * (6 + self.turns + self.tries) * (TURN_S + 0.2)
+        of_size = 3 * (6 + self.turns + self.tries) * (self.turn_s + 0.2)
         return len(self.sizes) * of_size + 6 * self.delay_s + 4.0 * self.pass_turns
 
 
-QUICK = Effort(sizes=(4, 64), turns=3, tries=3, delay_s=2.0, pass_turns=3)
+QUICK = Effort(sizes=(4, 64), sustained_s=2.0, turns=3, tries=3, delay_s=2.0, pass_turns=3)
 
 
 def copies_of(kind: str, receivers: int) -> int:
@@ -121,13 +121,13 @@ def _is_lossless(document: Document) -> bool:
     return bool(document["copies"] == due and in_time)
 
 
-def _find_peak(one: Contestant) -> float:
+def _find_peak(one: Contestant, turn_s: float) -> float:
     """Requests a second that it carries, about; at least 1."""
     rate, came, per_request = FIRST_RATE, 1.0, copies_of(one.kind, one.receivers)
     if one.kind == "plain":
         per_request = one.receivers
     while rate < RATE_MAX:
-        document = one.load(rate, TURN_S)
+        document = one.load(rate, turn_s)
         came = max(came, _copies_per_s(document) / per_request)
         sent = document["sent"] / document["seconds"]
         if came < KEPT_UP * sent or sent < KEPT_UP * rate:
@@ -136,17 +136,16 @@ def _find_peak(one: Contestant) -> float:
     return came
 
 
-def _lossless(one: Contestant, peak: float, tries: int) -> float:
+def _lossless(one: Contestant, peak: float, effort: Effort) -> float:
     """The highest rate of requests without loss."""
-    found = search(lambda part: _is_lossless(one.load(part * peak, TURN_S)), tries)
+    found = search(lambda part: _is_lossless(one.load(part * peak, effort.turn_s)), effort.tries)
     return found * peak
 
 
 def _sustained(one: Contestant, lossless: float, effort: Effort) -> float:
     """As much for longer: in a short turn a queue may take what the switch does not carry."""
-    seconds = min(SUSTAINED_S, effort.delay_s)
     for step in SUSTAINED_STEPS:
-        if _is_lossless(one.load(lossless, seconds)):
+        if _is_lossless(one.load(lossless, effort.sustained_s)):
             return lossless
         lossless *= step
     raise ChildError(f"no rate without loss was found, down to {lossless:.0f} requests a second")
@@ -157,8 +156,8 @@ def _delays(folder: Path, kind: str, effort: Effort) -> None:
     here = tempfile.TemporaryDirectory(prefix="reprise-neobft-")
     with here as name, contestant(kind, Path(name) / kind) as one:
         one.set_receivers(4)
-        peak = _find_peak(one)
-        lossless = _sustained(one, _lossless(one, peak, effort.tries) or peak, effort)
+        peak = _find_peak(one, effort.turn_s)
+        lossless = _sustained(one, _lossless(one, peak, effort) or peak, effort)
         rows: list[DelayRow] = []
         distributions: list[DistributionRow] = []
         for load_pct in LOADS_PCT:
@@ -213,14 +212,14 @@ def _of_size(up: Sequence[Contestant], receivers: int, effort: Effort) -> list[N
     for one in up:
         with one.turn():
             one.set_receivers(copies_of("tagged", receivers) if one.kind == "plain" else receivers)
-            contestants.append(_InTurns(one, _find_peak(one), [], []))
+            contestants.append(_InTurns(one, _find_peak(one, effort.turn_s), [], []))
     # The same frames at the same rate to both: refused frames cost the processor, too.
     both = max(seen.peak for seen in contestants if seen.one.kind != "signed")
     for _ in range(effort.turns):
         for seen in contestants:
             beyond = BEYOND_WHAT_CAME * (seen.peak if seen.one.kind == "signed" else both)
             with seen.one.turn():
-                document = seen.one.load(beyond, TURN_S)
+                document = seen.one.load(beyond, effort.turn_s)
             seen.at_peak.append(_copies_per_s(document))
             seen.signed.append(document["signed_copies"] / max(1, document["copies"]))
     return [_row(seen, contestants, receivers, effort) for seen in contestants]
@@ -233,7 +232,7 @@ def _row(
     plain = next(one for one in contestants if one.one.kind == "plain")
     per_request = copies_of("signed" if kind == "signed" else "tagged", receivers)
     with seen.one.turn():
-        lossless = _lossless(seen.one, seen.peak, effort.tries)
+        lossless = _lossless(seen.one, seen.peak, effort)
     copies_per_s = statistics.median(seen.at_peak)
     beside = [ratio(*pair) for pair in zip(seen.at_peak, plain.at_peak, strict=True)]
     return NeobftRow(

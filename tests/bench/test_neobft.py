@@ -56,7 +56,8 @@ def test_a_cdf_ends_with_the_largest_delay_and_has_as_many_points_as_can_be_seen
 
 @pytest.mark.alone
 def test_everything_is_measured(namespaces: None, tmp_path: Path) -> None:
-    effort = measure.Effort(sizes=(8,), turns=1, tries=1, delay_s=0.3, pass_turns=1)
+    once = {"turns": 1, "tries": 1, "pass_turns": 1}
+    effort = measure.Effort(sizes=(8,), turn_s=0.1, sustained_s=0.3, delay_s=0.3, **once)
     assert measure.run_study(tmp_path, effort) == []
     rates = rows_of(NeobftRow, (tmp_path / measure.FILE).read_text(), measure.FILE)
     assert {(one.kind, one.receivers) for one in rates} == {
