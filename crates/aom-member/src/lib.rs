@@ -68,7 +68,8 @@ enum Command {
         peers: Vec<SocketAddr>,
         done: oneshot::Sender<Result<(), MembershipError>>,
     },
-    Leave,
+    /// Ends the membership; the application is told why behind the remaining events.
+    Leave { because: String },
 }
 
 /// A member. It stays joined until it is dropped.
@@ -166,8 +167,8 @@ impl Member {
 
     /// Ends the membership: after the remaining events, the member reports its removal.
     fn end(&self, because: String) {
-        let _ = self.commands.send(Command::Leave);
-        self.shared.mailbox.close(because);
+        // If there is no receiver, the thread has already ended and told why.
+        let _ = self.commands.send(Command::Leave { because });
     }
 
     /// Verifies another member's certificate with this member's own tag, the public key or the members' keys.
@@ -196,9 +197,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // If there is no receiver, the thread has already ended.
-        let _ = self.commands.send(Command::Leave);
-        self.shared.mailbox.close("it left".to_owned());
+        self.end("it left".to_owned());
         if let Some(thread) = self.thread.take() {
             // The thread has already printed its panic.
             let _ = thread.join();

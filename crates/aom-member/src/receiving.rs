@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,12 +50,6 @@ pub(crate) struct Task {
     begun: Instant,
 }
 
-/// Why the thread goes on or ends.
-enum Next {
-    GoOn,
-    End,
-}
-
 impl Task {
     pub(crate) fn new(
         socket: UdpSocket,
@@ -88,13 +83,17 @@ impl Task {
     /// Runs until it gets the command to leave, or its socket fails.
     pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let because = match self.receive(&mut commands).await {
-            Ok(()) => "it left".to_owned(),
+            Ok(because) => because,
             Err(error) => error.to_string(),
         };
         self.shared.mailbox.close(because);
     }
 
-    async fn receive(&mut self, commands: &mut mpsc::UnboundedReceiver<Command>) -> io::Result<()> {
+    /// Returns why it leaves.
+    async fn receive(
+        &mut self,
+        commands: &mut mpsc::UnboundedReceiver<Command>,
+    ) -> io::Result<String> {
         let socket = tokio::net::UdpSocket::from_std(self.socket.try_clone()?)?;
         let mut buffer = vec![0; DATAGRAM_BYTES];
         loop {
@@ -102,8 +101,8 @@ impl Task {
             let shared = Arc::clone(&self.shared);
             tokio::select! {
                 biased;
-                command = commands.recv() => if let Next::End = self.obey(command) {
-                    return Ok(());
+                command = commands.recv() => if let ControlFlow::Break(because) = self.obey(command) {
+                    return Ok(because);
                 },
                 () = sleep_until(due) => self.core.handle_timeout(self.begun.elapsed()),
                 readable = readable(&socket, &shared) => {
@@ -133,15 +132,16 @@ impl Task {
         Ok(())
     }
 
-    fn obey(&mut self, command: Option<Command>) -> Next {
-        let Some(Command::Advance {
-            membership,
-            last,
-            peers,
-            done,
-        }) = command
-        else {
-            return Next::End;
+    fn obey(&mut self, command: Option<Command>) -> ControlFlow<String> {
+        let (membership, last, peers, done) = match command {
+            Some(Command::Advance {
+                membership,
+                last,
+                peers,
+                done,
+            }) => (membership, last, peers, done),
+            Some(Command::Leave { because }) => return ControlFlow::Break(because),
+            None => return ControlFlow::Break("its member is gone".to_owned()),
         };
         let advanced = self
             .core
@@ -154,7 +154,7 @@ impl Task {
         }
         // The caller may have given up waiting.
         let _ = done.send(advanced);
-        Next::GoOn
+        ControlFlow::Continue(())
     }
 
     /// Passes all events to the application, and all confirms to the other members.
