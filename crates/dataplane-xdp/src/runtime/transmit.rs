@@ -36,12 +36,21 @@ const XDP_MD_DATA_META: i16 = 8;
 const XDP_MD_EGRESS_IFINDEX: i16 = 20;
 const XDP_PASS: u64 = 2;
 
-/// The note on a processor: the interface, the number of frames, the frames.
+/// The note on a processor: the interface, the number of frames, what the tracepoint's program counts in it, the
+/// frames, a table of [`times::bits`].
+///
+/// That is in memory, for the verifier knows nothing of what it reads there: it goes through the program once for each
+/// number of frames that it knows, and for each pair of two.
 mod note {
     pub(super) const INTERFACE: i16 = 0;
     pub(super) const N_FRAMES: i16 = 4;
-    pub(super) const FRAMES: i16 = 8;
-    pub(super) const BYTES: u32 = FRAMES as u32 + (super::QUEUE_FRAMES << frame::SHIFT);
+    /// The frames that left the queue.
+    pub(super) const N_LEFT: i16 = 8;
+    /// How many frames in a row have the same origin.
+    pub(super) const N_EQUAL: i16 = 12;
+    pub(super) const FRAMES: i16 = 16;
+    pub(super) const BITS: i16 = FRAMES + ((super::QUEUE_FRAMES as i16) << frame::SHIFT);
+    pub(super) const BYTES: u32 = BITS as u32 + 256;
 
     /// A frame: when it came, or 0 where that is not known, its stream, its length.
     pub(super) mod frame {
@@ -167,6 +176,10 @@ impl Transmit {
         let per_processor = MapKind::PerCpuHash;
         let counts = map("reprise_sent", per_processor, [4, count::BYTES], n_counts)?;
         let times = map("reprise_times", per_processor, [12, 8], times::KEYS_MAX)?;
+        let mut note = vec![0; note::BYTES as usize];
+        note.splice(note::BITS as usize.., times::bits());
+        let note = note.repeat(n_possible_processors()?);
+        notes.update(&0_u32.to_ne_bytes(), &note, Write::Any)?;
         for (interface, place) in &interfaces {
             let mut count = vec![0; count::BYTES as usize];
             count[count::PORT as usize..].copy_from_slice(&place.to_ne_bytes());
@@ -350,6 +363,7 @@ fn at_tracepoint(
     asm.place(is_ours);
     asm.store(Size::B4, R10, -4, R1);
     asm.load(Size::B4, R9, R7, note::N_FRAMES);
+    asm.store(Size::B4, R7, note::N_LEFT, R9);
     asm.store_imm(Size::B4, R7, note::INTERFACE, 0);
     asm.store_imm(Size::B4, R7, note::N_FRAMES, 0);
     look_up(&mut asm, COUNTS);
@@ -380,9 +394,14 @@ fn at_tracepoint(
             asm.store(Size::B8, R0, at, R1);
         }
     }
+    asm.load(Size::B4, R8, R6, TRACEPOINT_SENT);
+    asm.load(Size::B4, R9, R7, note::N_LEFT);
     let mut maps = vec![notes, counts, times];
     if let Some(turns) = turns {
+        let all = asm.label();
+        asm.jump_if(Jump::Ge, R8, R9, all);
         turns::limit(&mut asm);
+        asm.place(all);
         maps.push(turns);
     }
     times::add(&mut asm);

@@ -22,7 +22,7 @@ const VALUE: i16 = -64;
 
 /// The place of a frame in the note.
 const PLACE: Reg = R6;
-/// How many frames in a row have the same origin.
+/// [`note::N_EQUAL`] when they are counted.
 const N_EQUAL: Reg = R8;
 /// How many frames were taken.
 const N_TAKEN: Reg = R9;
@@ -42,25 +42,40 @@ pub(super) fn middle_ns(bucket: u32) -> u64 {
 /// Records the times of the frames that were taken. The note is in R7, how many the driver took in R8, the number of
 /// frames in R9, and the interface at `R10 - 4`. It writes all registers.
 pub(super) fn add(asm: &mut Assembler) {
-    let (all, next, record, done) = (asm.label(), asm.label(), asm.label(), asm.label());
+    let [all, first, same, next, record, done] = [(); 6].map(|()| asm.label());
     asm.jump_if(Jump::Le, R9, R8, all);
     asm.mov(N_TAKEN, R8);
     asm.place(all);
+    asm.jump_if_imm(Jump::Eq, N_TAKEN, 0, done);
     asm.call(Helper::KtimeGetNs);
     asm.store(Size::B8, R10, NOW, R0);
-    asm.mov_imm(PLACE, 0);
-    asm.mov_imm(N_EQUAL, 0);
     take_all(asm, record);
+    asm.mov_imm(PLACE, 0);
+    asm.place(first);
+    load(asm);
+    asm.store(Size::B8, R10, ARRIVAL, R2);
+    asm.store(Size::B8, R10, STREAM, R3);
+    asm.store_imm(Size::B4, R7, note::N_EQUAL, 0);
+    asm.jump(same);
     asm.place(next);
     asm.jump_if_imm(Jump::Ge, PLACE, QUEUE_FRAMES as i32, record);
     asm.jump_if(Jump::Ge, PLACE, N_TAKEN, record);
-    take(asm, record, next);
+    load(asm);
+    asm.load(Size::B8, R4, R10, ARRIVAL);
+    asm.jump_if(Jump::Ne, R4, R2, record);
+    asm.load(Size::B8, R4, R10, STREAM);
+    asm.jump_if(Jump::Ne, R4, R3, record);
+    asm.place(same);
+    asm.load(Size::B4, N_EQUAL, R7, note::N_EQUAL);
+    asm.alu_imm(Alu::Add, N_EQUAL, 1);
+    asm.store(Size::B4, R7, note::N_EQUAL, N_EQUAL);
+    asm.alu_imm(Alu::Add, PLACE, 1);
+    asm.jump(next);
     asm.place(record);
-    asm.jump_if_imm(Jump::Eq, N_EQUAL, 0, done);
+    asm.load(Size::B4, N_EQUAL, R7, note::N_EQUAL);
     count(asm);
-    asm.mov_imm(N_EQUAL, 0);
     asm.jump_if_imm(Jump::Ge, PLACE, QUEUE_FRAMES as i32, done);
-    asm.jump_if(Jump::Lt, PLACE, N_TAKEN, next);
+    asm.jump_if(Jump::Lt, PLACE, N_TAKEN, first);
     asm.place(done);
 }
 
@@ -68,7 +83,6 @@ pub(super) fn add(asm: &mut Assembler) {
 /// each other, and no two packets come at the same time.
 fn take_all(asm: &mut Assembler, record: Label) {
     let differ = asm.label();
-    asm.jump_if_imm(Jump::Eq, N_TAKEN, 0, differ);
     asm.mov(R1, N_TAKEN);
     asm.alu_imm(Alu::Sub, R1, 1);
     asm.alu_imm(Alu::And, R1, QUEUE_FRAMES as i32 - 1);
@@ -82,33 +96,19 @@ fn take_all(asm: &mut Assembler, record: Label) {
     asm.jump_if(Jump::Ne, R4, R3, differ);
     asm.store(Size::B8, R10, ARRIVAL, R2);
     asm.store(Size::B8, R10, STREAM, R3);
-    asm.mov(PLACE, N_TAKEN);
-    asm.mov(N_EQUAL, N_TAKEN);
+    asm.mov_imm(PLACE, u64::from(QUEUE_FRAMES));
+    asm.store(Size::B4, R7, note::N_EQUAL, N_TAKEN);
     asm.jump(record);
     asm.place(differ);
 }
 
-/// Takes a frame that has the origin of those before, or is the first; else those are recorded first.
-fn take(asm: &mut Assembler, record: Label, next: Label) {
-    let (first, same) = (asm.label(), asm.label());
+/// The origin of the frame at its place, when it came into R2 and its stream into R3. It writes R1.
+fn load(asm: &mut Assembler) {
     asm.mov(R1, PLACE);
     asm.alu_imm(Alu::Lsh, R1, frame::SHIFT);
     asm.alu(Alu::Add, R1, R7);
     asm.load(Size::B8, R2, R1, note::FRAMES + frame::ARRIVAL);
     asm.load(Size::B4, R3, R1, note::FRAMES + frame::STREAM);
-    asm.jump_if_imm(Jump::Eq, N_EQUAL, 0, first);
-    asm.load(Size::B8, R4, R10, ARRIVAL);
-    asm.jump_if(Jump::Ne, R4, R2, record);
-    asm.load(Size::B8, R4, R10, STREAM);
-    asm.jump_if(Jump::Ne, R4, R3, record);
-    asm.jump(same);
-    asm.place(first);
-    asm.store(Size::B8, R10, ARRIVAL, R2);
-    asm.store(Size::B8, R10, STREAM, R3);
-    asm.place(same);
-    asm.alu_imm(Alu::Add, N_EQUAL, 1);
-    asm.alu_imm(Alu::Add, PLACE, 1);
-    asm.jump(next);
 }
 
 /// Counts the frames that have one origin, where that is known.
@@ -145,15 +145,15 @@ fn count(asm: &mut Assembler) {
     asm.place(end);
 }
 
-/// From a time in R1 to its bucket there.
+/// From a time in R1 to its bucket there. The note is in R7.
 fn bucket(asm: &mut Assembler) {
     let small = asm.label();
     asm.jump_if_imm(Jump::Lt, R1, 1 << SHIFT, small);
-    // How often it is to be halved until its highest bit is above a bucket's number.
+    // How often it is to be halved until its highest bit is above a bucket's number: by bytes, then by the table.
     asm.mov(R2, R1);
     asm.alu_imm(Alu::Rsh, R2, SHIFT as i32 + 1);
     asm.mov_imm(R3, 0);
-    for bits in [32, 16, 8, 4, 2, 1] {
+    for bits in [32, 16, 8] {
         let less = asm.label();
         asm.mov(R4, R2);
         asm.alu_imm(Alu::Rsh, R4, bits);
@@ -162,16 +162,21 @@ fn bucket(asm: &mut Assembler) {
         asm.alu_imm(Alu::Add, R3, bits);
         asm.place(less);
     }
-    let no_more = asm.label();
-    asm.jump_if_imm(Jump::Eq, R2, 0, no_more);
-    asm.alu_imm(Alu::Add, R3, 1);
-    asm.place(no_more);
+    asm.alu_imm(Alu::And, R2, 0xff);
+    asm.alu(Alu::Add, R2, R7);
+    asm.load(Size::B1, R2, R2, note::BITS);
+    asm.alu(Alu::Add, R3, R2);
     asm.alu(Alu::Rsh, R1, R3);
     asm.alu_imm(Alu::And, R1, (1 << SHIFT) - 1);
     asm.alu_imm(Alu::Add, R3, 1);
     asm.alu_imm(Alu::Lsh, R3, SHIFT as i32);
     asm.alu(Alu::Add, R1, R3);
     asm.place(small);
+}
+
+/// How many bits each byte has up to its highest one.
+pub(super) fn bits() -> impl Iterator<Item = u8> {
+    (0..=u8::MAX).map(|byte| (u8::BITS - byte.leading_zeros()) as u8)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::io;
 use bpf::{Link, Map, Program, ProgramConfig, ProgramKind};
 
 use super::{MapRef, QUEUE_FRAMES, count, give, linked};
-use crate::asm::reg::{R0, R1, R2, R3, R4, R6, R10};
+use crate::asm::reg::{R0, R1, R2, R3, R6, R10};
 use crate::asm::{Alu, Assembler, Helper, Jump, Label, Size, Symbol};
 use crate::image::{Heap, Turns};
 
@@ -92,11 +92,10 @@ fn find(asm: &mut Assembler, turns: MapRef, missing: Label) {
     asm.jump_if_imm(Jump::Eq, R0, 0, missing);
 }
 
-/// Where frames were refused, limits how many copies a turn makes for the port to those of the packets before, and has
-/// no more made in this one. The port's count is in R0, the number of frames that were refused in R4. It writes R0 to R6.
+/// Frames were refused: limits how many copies a turn makes for the port to those of the packets before, and has no
+/// more made in this one. The port's count is in R0. It writes R0 to R6.
 pub(super) fn limit(asm: &mut Assembler) {
     let end = asm.label();
-    asm.jump_if_imm(Jump::Eq, R4, 0, end);
     asm.load(Size::B8, R1, R0, count::PORT);
     asm.jump_if_imm(Jump::Eq, R1, 0, end);
     asm.store(Size::B4, R10, PORT, R1);
