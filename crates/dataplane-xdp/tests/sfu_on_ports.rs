@@ -17,14 +17,14 @@ use std::process::Command;
 use std::time::Instant;
 
 use bpf::{Map, MapConfig, MapKind, Program, ProgramConfig, ProgramKind};
-use dataplane::{DropReason, OffloadStatus, PortId, Switch, SwitchConfig};
+use dataplane::{OffloadStatus, PortId, Switch, SwitchConfig};
 use dataplane_xdp::asm::{Assembler, Helper, Reg, Symbol};
 use dataplane_xdp::image::MapRef;
 use dataplane_xdp::runtime::{KernelOffload, KernelPort};
 use frames::PATIENCE;
 use namespace::{in_root_namespace, veth_pair};
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
-use support::{program_at, root, sfu};
+use support::{counts, program_at, root, sfu};
 
 const N_PORTS: u16 = 4;
 const N_VIEWERS: u16 = 40;
@@ -202,30 +202,7 @@ impl Sides {
             let counters = self.beside.counters();
             assert!(start.elapsed() < PATIENCE, "{counters:?}");
         }
-        let (alone, beside) = (self.alone.counters(), self.beside.counters());
-        for reason in DropReason::ALL {
-            assert_eq!(beside.dropped(*reason), alone.dropped(*reason), "{reason}");
-        }
-        assert!(beside.ports().eq(alone.ports()), "{beside:?} {alone:?}");
-        let program = self.alone.program().unwrap();
-        for (table, info) in program.tables() {
-            assert_eq!(beside.table(table), alone.table(table), "{}", info.name);
-        }
-        for (counter, name) in program.counters() {
-            for cell in 0..self.alone.counter_size(counter) {
-                let count = |switch: &Switch| switch.counter_cell(counter, cell).unwrap();
-                assert_eq!(count(&self.beside), count(&self.alone), "{name}[{cell}]");
-            }
-        }
-        let beside = &self.beside;
-        assert_eq!(
-            beside.counters().transmitted,
-            self.alone.counters().transmitted
-        );
-        assert_eq!(
-            beside.counters().created_by_replication,
-            self.alone.counters().created_by_replication
-        );
+        counts::difference(&self.beside, &self.alone).unwrap();
     }
 }
 

@@ -30,4 +30,4 @@ pub use frames::Failure;
 pub use names::find_name;
 pub use parse::{ParseError, ParseErrors, parse};
 pub use program::{ProgramError, load, program_beside};
-pub use run::{Outcome, run, run_and_keep, run_on};
+pub use run::{Outcome, Wire, run, run_and_keep, run_on, run_over};

@@ -43,8 +43,31 @@ pub struct Outcome {
     pub stopped_at: Option<usize>,
 }
 
-struct Runner {
+/// How a test's frames come to its switch, and what leaves it comes back. As it stands, by calls.
+pub trait Wire {
+    /// A frame comes by a port.
+    fn give(&mut self, switch: &mut Switch, now: Nanos, port: PortId, frame: &[u8]) {
+        switch.handle_frame(now, port, frame);
+    }
+
+    /// What has left since, for each port in its order.
+    fn take(&mut self, switch: &mut Switch, now: Nanos) -> Vec<(PortId, Vec<u8>)> {
+        let mut left = Vec::new();
+        while let Some(transmit) = switch.poll_transmit(now) {
+            let sent = transmit.to_owned();
+            left.push((sent.port, sent.frame));
+        }
+        left
+    }
+}
+
+struct Calls;
+
+impl Wire for Calls {}
+
+struct Runner<'w> {
     switch: Switch,
+    wire: &'w mut dyn Wire,
     now: Nanos,
     frames: Frames,
     nodes: Vec<McNode>,
@@ -78,6 +101,17 @@ pub fn run_and_keep(
 
 /// [`run_and_keep`], on a new switch with any engine.
 pub fn run_on(
+    switch: Switch,
+    program: Program,
+    commands: &[(usize, Command)],
+    trace: Option<Box<dyn TraceSink>>,
+) -> (Outcome, Switch) {
+    run_over(&mut Calls, switch, program, commands, trace)
+}
+
+/// [`run_on`], where frames come and leave by this wire.
+pub fn run_over(
+    wire: &mut dyn Wire,
     mut switch: Switch,
     program: Program,
     commands: &[(usize, Command)],
@@ -94,6 +128,7 @@ pub fn run_on(
     switch.set_trace(trace);
     let mut runner = Runner {
         switch,
+        wire,
         now: 0,
         frames: Frames::default(),
         nodes: Vec::new(),
@@ -144,7 +179,7 @@ fn drops(switch: &Switch) -> String {
     }
 }
 
-impl Runner {
+impl Runner<'_> {
     fn command(&mut self, line: usize, command: &Command) -> Done {
         match command {
             Command::Add { id, .. } => {
@@ -291,15 +326,15 @@ impl Runner {
     }
 
     fn packet(&mut self, line: usize, port: u16, frame: &[u8]) {
-        self.switch.handle_frame(self.now, PortId(port), frame);
+        let Runner { wire, switch, .. } = self;
+        wire.give(switch, self.now, PortId(port), frame);
         self.collect(line);
     }
 
     /// Takes the output.
     fn collect(&mut self, line: usize) {
-        while let Some(transmit) = self.switch.poll_transmit(self.now) {
-            let sent = transmit.to_owned();
-            self.frames.left(line, sent.port.0, sent.frame);
+        for (port, frame) in self.wire.take(&mut self.switch, self.now) {
+            self.frames.left(line, port.0, frame);
         }
         while let Some(digest) = self.switch.poll_digest() {
             self.digests.push_back(digest);

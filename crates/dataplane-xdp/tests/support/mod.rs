@@ -8,6 +8,7 @@
 )]
 
 pub mod checked;
+pub mod counts;
 pub mod kernel;
 pub mod packets;
 pub mod sfu;

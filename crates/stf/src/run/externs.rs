@@ -12,7 +12,7 @@ use crate::{
     names::find,
 };
 
-impl Runner {
+impl Runner<'_> {
     /// Runs a command for these externs; none for other commands.
     pub(super) fn externs(&mut self, command: &Command) -> Option<Done> {
         Some(match command {

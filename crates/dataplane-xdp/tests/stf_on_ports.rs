@@ -1,0 +1,267 @@
+//! Every STF test of the repository on real veth pairs, with what fits of its program in the kernel: frames as a
+//! host sends them, and as others receive them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect"
+)]
+
+#[path = "../../packet-io/tests/frames/mod.rs"]
+mod frames;
+#[path = "../../packet-io/tests/namespace/mod.rs"]
+mod namespace;
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use dataplane::{Nanos, OffloadStatus, PortId, Switch, SwitchConfig};
+use dataplane_xdp::runtime::{KernelOffload, KernelPort};
+use frames::PATIENCE;
+use namespace::{in_root_namespace, veth_pair};
+use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
+use support::{counts, files};
+
+/// An Ethernet header: no interface sends less.
+const FRAME_BYTES_MIN: usize = 14;
+
+struct Pair {
+    inside: AfXdpPort,
+    outside: AfPacketPort,
+}
+
+impl Pair {
+    fn new(port: u16) -> Pair {
+        let (inner, outer) = (format!("in{port}"), format!("out{port}"));
+        veth_pair(&inner, &outer);
+        let mut ethtool = Command::new("ethtool");
+        let set = ethtool.args(["-K", &outer, "gro", "on"]).status();
+        assert!(set.unwrap().success());
+        Pair {
+            inside: AfXdpPort::open(&inner, &AfXdpConfig::default()).unwrap(),
+            outside: AfPacketPort::open(&outer, AfPacketConfig::default()).unwrap(),
+        }
+    }
+}
+
+/// The ports that tests name, and what is under way.
+#[derive(Default)]
+struct Wires {
+    pairs: BTreeMap<u16, Pair>,
+    left: Vec<(PortId, Vec<u8>)>,
+    /// Packets that have left, of which some were taken from their wire.
+    n_taken: u64,
+    /// Frames that came by a wire, and those of them that the kernel left to the engine.
+    n_frames: u64,
+    n_punted: u64,
+}
+
+impl Wires {
+    /// For the next test.
+    fn clear(&mut self) {
+        self.left.clear();
+        (self.n_taken, self.n_frames, self.n_punted) = (0, 0, 0);
+    }
+
+    /// Has the engine do what was left to it.
+    fn run_engine(&mut self, switch: &mut Switch, now: Nanos) {
+        for (id, pair) in &mut self.pairs {
+            let mut take = |frame: &[u8]| switch.handle_frame(now, PortId(*id), frame);
+            self.n_punted += pair.inside.receive(now, 64, &mut take).unwrap() as u64;
+        }
+        while let Some(sent) = switch.poll_transmit(now) {
+            let sent = sent.to_owned();
+            match self.pairs.get_mut(&sent.port.0) {
+                Some(pair) if sent.frame.len() >= FRAME_BYTES_MIN => {
+                    pair.inside.transmit(now, sent.frame[..].into()).unwrap();
+                    pair.inside.flush().unwrap();
+                }
+                // Nowhere to send it, or no frame.
+                _ => {
+                    self.n_taken += 1;
+                    self.left.push((sent.port, sent.frame));
+                }
+            }
+        }
+    }
+
+    /// Takes what has left from the wires, until all of it is there.
+    fn receive(&mut self, switch: &Switch) {
+        let start = Instant::now();
+        loop {
+            for (id, pair) in &mut self.pairs {
+                let left = &mut self.left;
+                let mut take = |frame: &[u8]| left.push((PortId(*id), frame.to_vec()));
+                self.n_taken += pair.outside.receive(0, 64, &mut take).unwrap() as u64;
+            }
+            let n_sent = switch.counters().transmitted;
+            if self.n_taken >= n_sent {
+                return assert_eq!(self.n_taken, n_sent, "more came than was sent");
+            }
+            let n_taken = self.n_taken;
+            assert!(start.elapsed() < PATIENCE, "{n_taken} of {n_sent} came");
+        }
+    }
+}
+
+/// Until packets see all that was written.
+fn drain(switch: &mut Switch) {
+    let token = switch.begin_drain();
+    let start = Instant::now();
+    while !switch.is_drained(token) {
+        let status = switch.offload_status();
+        assert!(start.elapsed() < PATIENCE, "{status:?}");
+        std::thread::yield_now();
+    }
+}
+
+impl stf::Wire for Wires {
+    fn give(&mut self, switch: &mut Switch, now: Nanos, port: PortId, frame: &[u8]) {
+        drain(switch);
+        let n_expected = switch.counters().received + 1;
+        match self.pairs.get_mut(&port.0) {
+            Some(pair) if frame.len() >= FRAME_BYTES_MIN => {
+                self.n_frames += 1;
+                pair.outside.transmit(now, frame.into()).unwrap();
+                pair.outside.flush().unwrap();
+            }
+            _ => switch.handle_frame(now, port, frame),
+        }
+        let start = Instant::now();
+        loop {
+            self.run_engine(switch, now);
+            switch.collect();
+            let has_come = switch.counters().received == n_expected;
+            if has_come && (switch.packets_inside() == 0 || now > 0) {
+                return;
+            }
+            let counters = switch.counters();
+            assert!(start.elapsed() < PATIENCE, "{counters:?}");
+        }
+    }
+
+    fn take(&mut self, switch: &mut Switch, now: Nanos) -> Vec<(PortId, Vec<u8>)> {
+        self.run_engine(switch, now);
+        self.receive(switch);
+        std::mem::take(&mut self.left)
+    }
+}
+
+type Commands = Vec<(usize, stf::Command)>;
+
+/// The ports whose frames are named and that have an interface: the controller's has none.
+fn ports_of(commands: &Commands) -> BTreeSet<u16> {
+    let cpu_port = SwitchConfig::default().cpu_port.map(|port| port.0);
+    let named = commands.iter().filter_map(|(_, command)| match command {
+        stf::Command::Packet(port, _) | stf::Command::Expect(port, _) => Some(*port),
+        _ => None,
+    });
+    named.filter(|port| Some(*port) != cpu_port).collect()
+}
+
+/// What a test's frames have met.
+struct Seen {
+    n_frames: u64,
+    n_punted: u64,
+    /// None where the kernel has the program.
+    why_not: Option<String>,
+}
+
+fn run(wires: &mut Wires, path: &Path, commands: &Commands) -> Result<Seen, String> {
+    let program = stf::program_beside(path).map_err(|error| error.to_string())?;
+    let mut switch = Switch::new(SwitchConfig::default());
+    wires.clear();
+    let served = ports_of(commands).into_iter().map(|port| {
+        switch.add_port(PortId(port));
+        KernelPort {
+            id: PortId(port),
+            interface: wires.pairs[&port].inside.interface(),
+        }
+    });
+    let clock = Box::new(|| 0);
+    let offload = KernelOffload::new(served.collect(), clock);
+    switch.set_offload(Some(Box::new(offload)));
+    let (outcome, mut switch) = stf::run_over(wires, switch, program.clone(), commands, None);
+    let why_not = match switch.offload_status() {
+        Some(OffloadStatus::Forwarding(_)) => None,
+        status => Some(format!("{status:?}")),
+    };
+    switch.set_offload(None);
+    let failures: String = outcome.failures.iter().map(ToString::to_string).collect();
+    if !failures.is_empty() {
+        return Err(failures);
+    }
+    let (_, alone) = stf::run_and_keep(program, commands, None);
+    counts::difference(&switch, &alone)?;
+    Ok(Seen {
+        n_frames: wires.n_frames,
+        n_punted: wires.n_punted,
+        why_not,
+    })
+}
+
+/// At least so many frames are forwarded by the kernel.
+fn compare(folder: &str, n_kernel_min: u64) {
+    let filter = std::env::var("STF").unwrap_or_default();
+    let paths = files(folder, "stf").into_iter();
+    let tests: Vec<(PathBuf, Commands)> = paths
+        .filter(|path| path.to_str().unwrap().contains(&filter))
+        .map(|path| {
+            let commands = stf::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
+            (path, commands)
+        })
+        .collect();
+    assert!(!tests.is_empty(), "no test found in {folder}");
+    let named = tests.iter().flat_map(|(_, commands)| ports_of(commands));
+    let named: BTreeSet<u16> = named.collect();
+    let mut wires = Wires {
+        pairs: named
+            .into_iter()
+            .map(|port| (port, Pair::new(port)))
+            .collect(),
+        ..Wires::default()
+    };
+    let (mut failures, mut n_frames, mut n_punted, mut n_whole) = (Vec::new(), 0, 0, 0);
+    for (path, commands) in &tests {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        match run(&mut wires, path, commands) {
+            Ok(seen) => {
+                n_frames += seen.n_frames;
+                n_punted += seen.n_punted;
+                n_whole += usize::from(seen.n_punted == 0);
+                println!(
+                    "{name}: {} frames, {} punted {:?}",
+                    seen.n_frames, seen.n_punted, seen.why_not
+                );
+            }
+            Err(error) => failures.push(format!("{name}: {error}")),
+        }
+    }
+    println!(
+        "{} tests, {n_whole} without a punt; {n_punted} of {n_frames} frames punted",
+        tests.len()
+    );
+    assert!(
+        failures.is_empty(),
+        "{} failures\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+    assert!(!filter.is_empty() || n_frames - n_punted >= n_kernel_min);
+}
+
+#[test]
+fn realistic_programs_forward_on_ports() {
+    in_root_namespace("realistic_programs_forward_on_ports", || {
+        compare("testdata/realistic", 200)
+    });
+}
+
+#[test]
+fn the_corpus_forwards_on_ports() {
+    in_root_namespace("the_corpus_forwards_on_ports", || {
+        compare("testdata/stf", 150)
+    });
+}
