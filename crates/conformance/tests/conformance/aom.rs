@@ -129,25 +129,25 @@ fn every_bit_of_what_is_covered_changes_the_tags_as_in_the_library() {
 #[test]
 fn every_bit_of_a_key_changes_its_receivers_tag_and_no_other() {
     let mut rng = Rng::with_seed(SEED);
-    let base = Group::random(&mut rng, 9, 3, 4);
-    let found_with = |keys: Vec<Key>| {
-        let mut sequencers = Sequencers::new();
-        let mut rng = Rng::with_seed(SEED);
-        let group = Group {
-            keys,
-            ..base.clone()
-        };
-        sequencers.add(&mut rng, &group);
-        tags(&mut sequencers, &group, 7, 0x0102_0304_0506_0708)[0]
-    };
-    let before = found_with(base.keys.clone());
+    let mut group = Group::random(&mut rng, 9, 3, 4);
+    let mut sequencers = [Sequencers::new(), Sequencers::new()];
+    for one in &mut sequencers {
+        one.add(&mut rng, &group);
+    }
     for bit in 0..64 {
-        let mut keys = base.keys.clone();
+        // An epoch has keys of its own.
+        group.epoch = group.epoch.wrapping_add(1);
         let lane = bit % LANES;
         let flipped = 1u64 << bit;
-        keys[lane].k0 ^= flipped as u32;
-        keys[lane].k1 ^= (flipped >> 32) as u32;
-        let found = found_with(keys);
+        let mut flipped_in = group.clone();
+        flipped_in.keys[lane].k0 ^= flipped as u32;
+        flipped_in.keys[lane].k1 ^= (flipped >> 32) as u32;
+        let [before, found] = [(0, &group), (1, &flipped_in)].map(|(at, group)| {
+            let one = &mut sequencers[at];
+            one.add_keys(&mut rng, group);
+            one.set(group, "epochs", &[group.epoch]);
+            tags(one, group, 7, 0x0102_0304_0506_0708)[0]
+        });
         for other in 0..LANES {
             assert_eq!(found[other] != before[other], other == lane, "bit {bit}");
         }

@@ -36,7 +36,10 @@ impl Phv {
 
     /// As new, without allocating.
     pub fn reset(&mut self, ir: &Ir) {
-        self.values.fill(Int::ZERO);
+        // Most are zero already, and a store into an integer of any width is a call.
+        for value in self.values.iter_mut().filter(|value| !value.is_zero()) {
+            *value = Int::ZERO;
+        }
         for (valid, header) in self.valid.iter_mut().zip(&ir.headers) {
             *valid = header.metadata;
         }
@@ -46,7 +49,14 @@ impl Phv {
 
     /// Becomes a copy, without allocating where the values are small.
     pub(crate) fn copy_from(&mut self, other: &Phv) {
-        self.values.clone_from(&other.values);
+        self.values.resize_with(other.values.len(), || Int::ZERO);
+        for (value, other) in self.values.iter_mut().zip(&other.values) {
+            match other.is_zero() {
+                true if value.is_zero() => {}
+                true => *value = Int::ZERO,
+                false => value.clone_from(other),
+            }
+        }
         self.valid.clone_from(&other.valid);
         self.variable_bits.clone_from(&other.variable_bits);
         self.next_index.clone_from(&other.next_index);

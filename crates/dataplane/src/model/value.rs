@@ -94,6 +94,13 @@ pub(crate) fn from_be_bytes(bytes: &[u8]) -> Int {
 /// Appends the bit pattern, padded with leading zeros to whole bytes.
 pub(crate) fn push_be_bytes(out: &mut Vec<u8>, value: &Int, bits: u32) {
     let len = bits.div_ceil(8) as usize;
+    if len <= 8
+        && let Ok(number) = u64::try_from(value)
+        && (bits == 64 || number >> bits == 0)
+    {
+        out.extend_from_slice(&number.to_be_bytes()[8 - len..]);
+        return;
+    }
     let pattern = pattern(value, bits);
     if len <= 16 {
         let number = u128::try_from(&pattern).expect("a pattern of at most 16 bytes");
