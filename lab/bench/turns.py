@@ -53,11 +53,11 @@ class _Runner:
     @contextlib.contextmanager
     def turn(self) -> Iterator[Meter]:
         """It runs until the end of the block."""
-        _tell(self.meter.set_up, signal.SIGCONT)
+        tell(self.meter.set_up, signal.SIGCONT)
         try:
             yield self.meter
         finally:
-            _tell(self.meter.set_up, signal.SIGSTOP)
+            tell(self.meter.set_up, signal.SIGSTOP)
 
     def row(self) -> FanoutRow:
         """The measured values."""
@@ -75,7 +75,8 @@ class _Runner:
         )
 
 
-def _tell(set_up: Running, what: signal.Signals) -> None:
+def tell(set_up: Running, what: signal.Signals) -> None:
+    """Stops a forwarder's processes, or has them go on."""
     for pid in set_up.pids:
         # One that has ended is told of by what was asked of it.
         with contextlib.suppress(ProcessLookupError):
@@ -91,9 +92,9 @@ def measure(
         for forwarder in forwarders:
             site, set_up = stack.enter_context(running(forwarder, fanout))
             # A stopped process cannot end.
-            stack.callback(_tell, set_up, signal.SIGCONT)
+            stack.callback(tell, set_up, signal.SIGCONT)
             load.offer(site, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
-            _tell(set_up, signal.SIGSTOP)
+            tell(set_up, signal.SIGSTOP)
             place = kept(forwarder)
             meter = Meter(forwarder, site, set_up, fanout, place.probes, TURN_S)
             runners.append(_Runner(meter, [], []))

@@ -6,8 +6,11 @@ from lab.operation.operation import Operation
 from lab.operation.run import operate
 
 SECONDS = 25
+ROUNDS_MAX = 4
+"""On a busy machine less has to come in that time."""
 SEED = 20261123
 ACTIONS_MIN = 10
+REQUIRED_MIN = 1000
 
 
 def test_whatever_goes_wrong_everybody_gets_what_he_must_and_nobody_else(
@@ -15,11 +18,14 @@ def test_whatever_goes_wrong_everybody_gets_what_he_must_and_nobody_else(
 ) -> None:
     print(f"seed {SEED}")
     with Operation(logs, program, SEED) as operation:
-        operate(operation, SECONDS, lambda _: None)
-    oracle, tally = operation.oracle, operation.tally
+        oracle, tally = operation.oracle, operation.tally
+        for _ in range(ROUNDS_MAX):
+            operate(operation, SECONDS, lambda _: None)
+            if tally.actions.total() >= ACTIONS_MIN and oracle.n_required > REQUIRED_MIN:
+                break
     print(f"{tally.commands} commands, {tally.killed} killed; {dict(tally.actions)}")
     print(f"{oracle.n_required} copies had to come, {oracle.n_excused} lost in disturbances")
     assert [one.what for one in oracle.violations] == []
     assert tally.actions.total() >= ACTIONS_MIN, "too little was done to show anything"
-    assert oracle.n_required > 1000, "too few copies had to come to show anything"
+    assert oracle.n_required > REQUIRED_MIN, "too few copies had to come to show anything"
     assert oracle.n_copies >= oracle.n_required - oracle.n_excused

@@ -1,0 +1,233 @@
+"""Two builds of the programs, the same forwarder of each, in turns: what a change costs.
+
+Both are up at once, each served by a process of the lab's of its own, and one runs while the other
+is stopped (`lab.bench.turns` says why). A set of turns has new processes, and begins with the other
+build than the set before. Compared are copies a second when more is offered than either carries,
+and processor time a copy below that, which says nothing of one that spins.
+"""
+
+import argparse
+import contextlib
+import json
+import signal
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from lab.bench import load
+from lab.bench.experiment import each, prepare
+from lab.bench.fanout import (
+    BEYOND_WHAT_CAME,
+    FRAME_LEN_BYTES,
+    SETTLE_RATE_PPS,
+    SETTLE_S,
+    Meter,
+    peak_of,
+)
+from lab.bench.forwarders import SFU_PROGRAMS, Forwarder, running
+from lab.bench.turns import TURN_S, tell
+from lab.netns import NamespaceError
+from lab.process import Child, ChildError, interrupt_on_termination
+from lab.switch import MissingBuildError
+
+BELOW = 0.8
+"""Of what the slower one carries: the load of the processor time."""
+ANSWER_TIMEOUT_S = 60.0
+SET_S = 1.5
+"""What a pair of turns takes at both loads, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The result of one."""
+
+    copies_per_s: float
+    cpu_ns_per_copy: float
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Ratios of the new build to the old one: medians over the pairs of turns."""
+
+    copies_per_s: float
+    cpu_per_copy: float
+    old_copies_per_s: float
+    new_copies_per_s: float
+    old_cpu_ns_per_copy: float
+    new_cpu_ns_per_copy: float
+
+
+def serve(forwarder: Forwarder, n_viewers: int) -> None:
+    """A build's process: each line has the copies a second to offer, 0 for the most that come."""
+    with running(forwarder, n_viewers) as (site, set_up), contextlib.ExitStack() as stack:
+        # A stopped process cannot end.
+        stack.callback(tell, set_up, signal.SIGCONT)
+        settle = (SETTLE_RATE_PPS, SETTLE_S)
+        load.offer(site, n_viewers, *settle, frame_len_bytes=FRAME_LEN_BYTES)
+        tell(set_up, signal.SIGSTOP)
+        print("answer 0 {}", flush=True)
+        for number, line in enumerate(sys.stdin, 1):
+            tell(set_up, signal.SIGCONT)
+            meter = Meter(forwarder, site, set_up, n_viewers, [], TURN_S)
+            offered = float(line)
+            copies_per_s = meter.offer(offered).copies_per_s if offered else peak_of(meter.offer)
+            tell(set_up, signal.SIGSTOP)
+            probe = meter.probes[-1]
+            turn = Turn(copies_per_s, 1e9 * probe.cpu_s / max(1, probe.run.copies))
+            print(f"answer {number} {json.dumps(asdict(turn))}", flush=True)
+
+
+class Build:
+    """A build that is served by a process."""
+
+    def __init__(self, programs: Path, forwarder: Forwarder, n_viewers: int, log: Path) -> None:
+        argv = ["env", f"REPRISE_PROGRAMS={programs}", sys.executable, "-m", "lab.bench.builds"]
+        argv += ["--serve", *(f"{name}={value}" for name, value in asdict(forwarder).items())]
+        self._child = Child([*argv, f"viewers={n_viewers}"], log)
+        self._n_told = 0
+
+    def __enter__(self) -> "Build":
+        try:
+            self._answer()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.close_stdin()
+        self._child.wait(ANSWER_TIMEOUT_S)
+
+    def turn(self, copies_per_s: float = 0.0) -> Turn:
+        """Offers that, or finds the most that comes."""
+        self._child.tell(str(copies_per_s))
+        self._n_told += 1
+        return Turn(**self._answer())
+
+    def _answer(self) -> dict[str, float]:
+        prefix = f"answer {self._n_told} "
+        line = self._child.wait_for_line(prefix, ANSWER_TIMEOUT_S)
+        found: dict[str, float] = json.loads(line.removeprefix(prefix))
+        return found
+
+
+@contextlib.contextmanager
+def _up(
+    programs: tuple[Path, Path], forwarder: Forwarder, n_viewers: int, *, is_turned: bool
+) -> Iterator[tuple[Build, Build]]:
+    """The old build and the new one, in the order in which they have their turns."""
+    with (
+        tempfile.TemporaryDirectory(prefix="reprise-builds-") as folder,
+        contextlib.ExitStack() as on,
+    ):
+        named = list(zip(("old", "new"), programs, strict=True))
+        builds = {
+            name: on.enter_context(Build(build, forwarder, n_viewers, Path(folder) / f"{name}.log"))
+            for name, build in (reversed(named) if is_turned else named)
+        }
+        yield builds["old"], builds["new"]
+
+
+def measure(
+    programs: tuple[Path, Path], forwarder: Forwarder, n_viewers: int, n_turns: int, number: int
+) -> Set:
+    """One set of turns."""
+    is_turned = number % 2 == 1
+    with _up(programs, forwarder, n_viewers, is_turned=is_turned) as builds:
+        peaks = [build.turn().copies_per_s for build in builds]
+        beyond, below = BEYOND_WHAT_CAME * max(peaks), BELOW * min(peaks)
+        pairs: dict[float, list[list[Turn]]] = {beyond: [], below: []}
+        for turn in range(n_turns):
+            order = (1, 0) if is_turned != (turn % 2 == 1) else (0, 1)
+            for rate, found in pairs.items():
+                turns = {at: builds[at].turn(rate) for at in order}
+                found.append([turns[0], turns[1]])
+    copies = [[turn.copies_per_s for turn in pair] for pair in pairs[beyond]]
+    cpu_ns = [[turn.cpu_ns_per_copy for turn in pair] for pair in pairs[below]]
+    ratios = [
+        statistics.median(new / old if old else float("nan") for old, new in values)
+        for values in (copies, cpu_ns)
+    ]
+    medians = [
+        statistics.median(values[at] for values in them)
+        for them in (copies, cpu_ns)
+        for at in (0, 1)
+    ]
+    return Set(*ratios, *medians)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.bench.builds",
+        description=__doc__,
+        epilog="A build's folder is what `make build` leaves in target/release, of another\n"
+        "checkout for example. Five minutes; needs root. On a machine that does nothing else the\n"
+        "median of eight sets is within some 1 % where the builds are the same.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("old", type=Path, metavar="OLD", help="folder of the old build's programs")
+    parser.add_argument("new", type=Path, metavar="NEW", help="of the new one's")
+    parser.add_argument("--program", choices=SFU_PROGRAMS, default="p4_replication")
+    parser.add_argument("--engine", choices=["native", "interpreter"], default="native")
+    parser.add_argument("--port", choices=["afxdp", "afpacket", "udp"], default="afxdp")
+    parser.add_argument("--wait", choices=["spin", "sleep"], default="spin")
+    parser.add_argument("--viewers", type=int, default=64, help="64 unless given")
+    parser.add_argument("--sets", type=int, default=8, help="8 unless given")
+    parser.add_argument("--turns", type=int, default=12, help="pairs of turns in a set; 12")
+    parser.add_argument("--json", action="store_true", help="the sets as a JSON document")
+    said = parser.parse_args()
+    if min(said.viewers, said.sets, said.turns) <= 0:
+        parser.error("expected numbers above 0")
+    for programs in (said.old, said.new):
+        if not (programs / "reprise-switch").exists():
+            parser.error(f"{programs / 'reprise-switch'} does not exist: `make build` builds it")
+    return said
+
+
+def _print(sets: list[Set]) -> None:
+    print(f"{'set':>3} {'copies a second, old > new':>36} {'processor ns a copy':>28}")
+    for number, one in enumerate(sets, 1):
+        print(
+            f"{number:>3} {one.old_copies_per_s:>12,.0f} > {one.new_copies_per_s:>12,.0f}"
+            f" ({one.copies_per_s:.3f}) {one.old_cpu_ns_per_copy:>9,.0f} >"
+            f" {one.new_cpu_ns_per_copy:>7,.0f} ({one.cpu_per_copy:.3f})"
+        )
+    copies = statistics.median(one.copies_per_s for one in sets)
+    cpu = statistics.median(one.cpu_per_copy for one in sets)
+    print(
+        f"median of the sets' ratios: copies a second {copies:.3f}, processor time a copy {cpu:.3f}"
+    )
+
+
+def main() -> int:
+    """The command line."""
+    if sys.argv[1:2] == ["--serve"]:
+        given = dict(word.split("=", 1) for word in sys.argv[2:])
+        n_viewers = int(given.pop("viewers"))
+        serve(Forwarder(**given), n_viewers)
+        return 0
+    said = _parse()
+    interrupt_on_termination()
+    forwarder = Forwarder(said.program, said.engine, said.port, said.wait)
+    programs = (said.old.resolve(), said.new.resolve())
+    try:
+        prepare()
+        sets = [
+            measure(programs, forwarder, said.viewers, said.turns, number)
+            for number in each(range(said.sets), SET_S * said.turns, [], "set {}".format)
+        ]
+    except (ChildError, MissingBuildError, NamespaceError) as error:
+        print(f"lab.bench.builds: {error}", file=sys.stderr)
+        return 1
+    if said.json:
+        print(json.dumps({"forwarder": asdict(forwarder), "sets": [asdict(one) for one in sets]}))
+    else:
+        _print(sets)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
