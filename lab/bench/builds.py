@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from lab import peers
 from lab.bench import load
-from lab.bench.experiment import each, prepare
+from lab.bench.experiment import each
 from lab.bench.fanout import (
     BEYOND_WHAT_CAME,
     FRAME_LEN_BYTES,
@@ -29,12 +30,12 @@ from lab.bench.fanout import (
 )
 from lab.bench.forwarders import SFU_PROGRAMS, Forwarder, running
 from lab.bench.turns import TURN_S, tell
-from lab.netns import NamespaceError
+from lab.netns import NamespaceError, require_namespaces
 from lab.process import Child, ChildError, interrupt_on_termination
 from lab.switch import MissingBuildError
 
-BELOW = 0.8
-"""Of what the slower one carries: the load of the processor time."""
+BELOW = 0.4
+"""Of what the slower one carries: the load of the processor time, at which one that sleeps does."""
 ANSWER_TIMEOUT_S = 60.0
 SET_S = 1.5
 """What a pair of turns takes at both loads, about."""
@@ -214,7 +215,8 @@ def main() -> int:
     forwarder = Forwarder(said.program, said.engine, said.port, said.wait)
     programs = (said.old.resolve(), said.new.resolve())
     try:
-        prepare()
+        require_namespaces()
+        peers.build()
         sets = [
             measure(programs, forwarder, said.viewers, said.turns, number)
             for number in each(range(said.sets), SET_S * said.turns, [], "set {}".format)
