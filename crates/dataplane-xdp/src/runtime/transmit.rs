@@ -36,11 +36,12 @@ const XDP_MD_DATA_META: i16 = 8;
 const XDP_MD_EGRESS_IFINDEX: i16 = 20;
 const XDP_PASS: u64 = 2;
 
-/// The note on a processor: the interface, the number of frames, what the tracepoint's program counts in it, the
-/// frames, a table of [`times::bits`].
+/// The note on a processor: the interface, the number of frames, what the tracepoint's program counts, the frames, and
+/// a table of [`times::bits`].
 ///
-/// That is in memory, for the verifier knows nothing of what it reads there: it goes through the program once for each
-/// number of frames that it knows, and for each pair of two.
+/// The program counts here and not in registers because the verifier knows what registers hold: it would go through what
+/// follows once for each number of frames, and for each pair of frames taken and refused. What is loaded from memory it
+/// does not know.
 mod note {
     pub(super) const INTERFACE: i16 = 0;
     pub(super) const N_FRAMES: i16 = 4;
