@@ -221,6 +221,9 @@ def main() -> int:
             measure(programs, forwarder, said.viewers, said.turns, number)
             for number in each(range(said.sets), SET_S * said.turns, [], "set {}".format)
         ]
+    except KeyboardInterrupt:
+        print("\ninterrupted: nothing was measured whole", file=sys.stderr)
+        return 130
     except (ChildError, MissingBuildError, NamespaceError) as error:
         print(f"lab.bench.builds: {error}", file=sys.stderr)
         return 1

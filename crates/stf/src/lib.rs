@@ -11,7 +11,8 @@
 //! ```
 //!
 //! A test has no sockets and no clock: [`run`] gives each frame to a new switch of its own and
-//! takes its output before the next command; `wait` moves virtual time.
+//! takes its output before the next command; `wait` moves virtual time. With [`run_over`] frames come and leave by a
+//! [`Wire`], real interfaces for example.
 
 mod command;
 mod difference;
