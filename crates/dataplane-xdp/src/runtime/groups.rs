@@ -458,7 +458,12 @@ mod tests {
         let n_there = image.maps[layout.devices.index()].n_entries_max;
         let outer = maps.get(layout.devices).expect("an outer map");
         let mut fan_outs = FanOuts::new(layout, n_there + 1, egress, HashMap::new());
+        let mut all_threads = Vec::new();
         for round in 0..20 {
+            if round == 15 {
+                // Now the writer puts them itself.
+                all_threads.extend((0..THREADS_MAX).map(|_| Arc::clone(&fan_outs.threads)));
+            }
             let made = [1, 2, 3].map(|size| fan_outs.new_devices(size).expect("a map"));
             fan_outs.publish(&maps).expect("the kernel takes them");
             for (devices, place) in made.into_iter().flatten().zip(3 * round..) {
