@@ -342,6 +342,8 @@ fn position(bits: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::lookup::MISS;
 
@@ -352,20 +354,32 @@ mod tests {
         (shape, trie)
     }
 
-    fn longest(model: &HashMap<(u32, Vec<u64>), u32>, bits: u32, key: &[u64]) -> u32 {
-        let mut lens = (0..=bits).rev();
-        let found = lens.find_map(|len| model.get(&(len, cut(key, bits - len))).copied());
-        found.unwrap_or(MISS)
+    /// Length and bits of each prefix, the longest last.
+    type Model = BTreeMap<(u32, Vec<u64>), u32>;
+
+    fn longest(model: &Model, bits: u32, key: &[u64]) -> u32 {
+        let mut from_longest = model.iter().rev();
+        let found = from_longest.find(|((len, prefix), _)| is_below(key, prefix, bits - len));
+        found.map_or(MISS, |(_, entry)| *entry)
+    }
+
+    fn is_below(key: &[u64], prefix: &[u64], after: u32) -> bool {
+        let mut words = key.iter().zip(prefix).zip((0..).step_by(64));
+        words.all(|((key, prefix), at)| cut_word(key ^ prefix, at, after) == 0)
     }
 
     /// A key without its lowest bits.
     fn cut(key: &[u64], after: u32) -> Vec<u64> {
         let words = key.iter().zip((0..).step_by(64));
-        let cut = words.map(|(word, at): (_, u32)| match after.saturating_sub(at) {
+        words.map(|(word, at)| cut_word(*word, at, after)).collect()
+    }
+
+    /// The word whose lowest bit is the key's `at`.
+    fn cut_word(word: u64, at: u32, after: u32) -> u64 {
+        match after.saturating_sub(at) {
             after @ 0..64 => word >> after << after,
             _ => 0,
-        });
-        cut.collect()
+        }
     }
 
     /// Random prefixes near each other against a map of them.
@@ -374,7 +388,7 @@ mod tests {
         let bits = widths[0];
         let (shape, trie) = trie(widths);
         let mut trie = trie.unwrap();
-        let mut model = HashMap::new();
+        let mut model = Model::new();
         let some = |random: &mut fastrand::Rng, field: usize| -> Vec<u64> {
             // Few values of the fields that are matched whole, so that keys meet.
             let mask = if field == 0 { u64::MAX } else { 1 << 7 | 1 };
@@ -402,12 +416,8 @@ mod tests {
                 let old = model.insert((len, key.clone()), entry);
                 assert_eq!(trie.insert(&key, len, entry), old);
             } else {
-                let mut there: Vec<&(u32, Vec<u64>)> = model.keys().collect();
-                there.sort_unstable();
-                let gone = there
-                    .get(random.usize(0..model.len().max(1)))
-                    .copied()
-                    .cloned();
+                let at = random.usize(0..model.len().max(1));
+                let gone = model.keys().nth(at).cloned();
                 let (len, key) = gone.filter(|_| random.bool()).unwrap_or((len, key));
                 let old = model.remove(&(len, key.clone()));
                 assert_eq!(trie.remove(&key, len), old);
