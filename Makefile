@@ -2,26 +2,26 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup packages toolchain build checked compat python-aom demo thesis bench test lint lint-rust lint-python test-generated test-rust test-rust-documented test-rust-units test-rust-a-to-c test-rust-d-to-r test-rust-others test-e2e test-alone test-finsy test-bmv2-cli test-clients test-clients-shell test-clients-stubs test-clients-ptf test-clients-go clean
+.PHONY: help setup packages toolchain build checked compat python-aom demo thesis bench test lint lint-rust lint-python test-generated test-rust test-rust-documented test-rust-programs test-e2e test-alone test-finsy test-bmv2-cli test-clients test-clients-shell test-clients-stubs test-clients-ptf test-clients-go clean
 # make's own job server is not cargo's.
 unexport MAKEFLAGS MFLAGS
 
 PYTHON ?= python3
-export PYTHONDONTWRITEBYTECODE := 1
+# What Python compiles is in one place, and nowhere among the sources.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
+unexport PYTHONDONTWRITEBYTECODE
 # ethtool and bridge are in sbin, which a Debian user's PATH lacks.
 export PATH := $(PATH):/usr/sbin:/sbin
 
-PIP_INSTALL := -m pip install --quiet --no-input --disable-pip-version-check
+PIP_FLAGS := --quiet --no-input --disable-pip-version-check
 IN_NAMESPACES := $(CURDIR)/scripts/in-namespaces
-# Rust's tests make network namespaces too.
-CARGO_TEST_RUNNER := target."cfg(unix)".runner=["$(IN_NAMESPACES)"]
 # A part of `make test`: where its minutes go is written down.
 PART := scripts/part
 # All that is tested is one build, with assertions: the programs that Python's tests start, Rust's test programs
 # and lints, for Clippy's compiler makes the programs as well. What it makes is in a folder of its own.
 CHECKED := CARGO_BUILD_BUILD_DIR=$(CURDIR)/target CARGO_TARGET_DIR=$(CURDIR)/target/checked \
-	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/scripts/checked-rustc cargo --config scripts/checked.toml --config '$(CARGO_TEST_RUNNER)'
-RUST_TESTS = env RUST_TEST_THREADS=$(WORKERS) $(CHECKED) test --release --locked --workspace --quiet --no-fail-fast
+	RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/scripts/checked-rustc cargo --config scripts/checked.toml
+CHECKED_TEST := $(CHECKED) test --release --locked --workspace
 CHECKED_BUILD := $(CHECKED) build --release --locked --quiet --workspace --all-targets
 
 # `build` compiles these, and they are in PROGRAMS afterwards.
@@ -53,41 +53,35 @@ packages:
 toolchain:
 	@scripts/check-toolchain
 
-.venv/stamp: lab/requirements.txt | packages
-	@echo "setup: .venv gets the lab's Python packages ($<)"
-	@$(PYTHON) -m venv --clear .venv
-	@$(PART) "Python packages" .venv/bin/python $(PIP_INSTALL) -r $<
-	@touch $@
-
-.venv-finsy/stamp: tests/finsy/requirements.txt | packages
-	@echo "setup: .venv-finsy gets a P4Runtime client of others ($<)"
-	@$(PYTHON) -m venv --clear .venv-finsy
-	@$(PART) "Python packages of the foreign client" .venv-finsy/bin/python $(PIP_INSTALL) -r $<
-	@touch $@
-
-.venv-bmv2-cli/stamp: tests/bmv2_cli/requirements.txt | packages
-	@echo "setup: .venv-bmv2-cli gets BMv2's Thrift client ($<)"
-	@$(PYTHON) -m venv --clear .venv-bmv2-cli
-	@$(PART) "Python packages of BMv2's client" .venv-bmv2-cli/bin/python $(PIP_INSTALL) -r $<
-	@touch $@
-
-.venv-p4runtime-shell/stamp: tests/clients/shell/requirements.txt | packages
-	@echo "setup: .venv-p4runtime-shell gets p4runtime-shell, with P4Runtime's stubs of 1.4 ($<)"
-	@$(PYTHON) -m venv --clear .venv-p4runtime-shell
-	@$(PART) "Python packages of p4runtime-shell" .venv-p4runtime-shell/bin/python $(PIP_INSTALL) -r $<
-	@touch $@
-
-.venv-p4runtime-stubs/stamp: tests/clients/stubs/requirements.txt | packages
-	@echo "setup: .venv-p4runtime-stubs gets P4Runtime's stubs of 1.5 ($<)"
-	@$(PYTHON) -m venv --clear .venv-p4runtime-stubs
-	@$(PART) "Python packages of P4Runtime's stubs" .venv-p4runtime-stubs/bin/python $(PIP_INSTALL) -r $<
-	@touch $@
-
+# Virtual environments: their lists of packages, and what these are.
+.venv/stamp: lab/requirements.txt
+.venv/stamp: OF := the lab
+.venv-finsy/stamp: tests/finsy/requirements.txt
+.venv-finsy/stamp: OF := a foreign client of P4Runtime
+.venv-bmv2-cli/stamp: tests/bmv2_cli/requirements.txt
+.venv-bmv2-cli/stamp: OF := BMv2's Thrift client
+.venv-p4runtime-shell/stamp: tests/clients/shell/requirements.txt
+.venv-p4runtime-shell/stamp: OF := p4runtime-shell, with P4Runtime's stubs of 1.4
+.venv-p4runtime-stubs/stamp: tests/clients/stubs/requirements.txt
+.venv-p4runtime-stubs/stamp: OF := P4Runtime's stubs of 1.5
 # Without what PTF requires and its tests here do not: tests/clients/ptf/requirements.in.
-.venv-ptf/stamp: tests/clients/ptf/requirements.txt | packages
-	@echo "setup: .venv-ptf gets the packet test framework ($<)"
-	@$(PYTHON) -m venv --clear .venv-ptf
-	@$(PART) "Python packages of PTF" .venv-ptf/bin/python $(PIP_INSTALL) --no-deps -r $<
+.venv-ptf/stamp: tests/clients/ptf/requirements.txt
+.venv-ptf/stamp: OF := PTF
+.venv-ptf/stamp: private PIP_FLAGS += --no-deps
+
+# Python compiles of a package what is used, when it is.
+.venv/stamp: | packages
+	@echo "setup: .venv gets the Python packages of $(OF) ($<)"
+	@$(PYTHON) -m venv --clear .venv
+	@$(PART) "Python packages of $(OF)" .venv/bin/python -m pip install --no-compile $(PIP_FLAGS) -r $<
+	@touch $@
+
+# .venv's pip serves the others.
+.venv-%/stamp: | packages .venv/stamp
+	@echo "setup: $(@D) gets the Python packages of $(OF) ($<)"
+	@$(PYTHON) -m venv --clear --without-pip $(@D)
+	@$(PART) "Python packages of $(OF)" .venv/bin/python -m pip --python $(@D)/bin/python install --no-compile \
+		$(PIP_FLAGS) -r $<
 	@touch $@
 
 build: toolchain ## the programs, in release
@@ -110,7 +104,7 @@ compat: toolchain ## compat/bin: p4c, p4c-bm2-ss, simple_switch(_grpc), simple_s
 
 python-aom: build ## the Python package of ordered multicast, in python/aom; its wheel in target/python
 	cp crates/aom-c/include/aom.h $(PROGRAMS)/libaom_c.so python/aom/aom/
-	$(PYTHON) $(PIP_INSTALL:install=wheel) --no-deps --wheel-dir target/python python/aom
+	$(PYTHON) -m pip wheel $(PIP_FLAGS) --no-deps --wheel-dir target/python python/aom
 
 demo: packages .venv/stamp build ## a conference, then the thesis' experiment in small; 6 minutes
 	$(IN_NAMESPACES) .venv/bin/python -m lab.demo
@@ -143,27 +137,17 @@ test-generated: checked ## the code generated from the protocols of P4Runtime an
 	$(PART) "generated code" env REPRISE_GENERATE=$(CURDIR)/$(PROGRAMS)/p4runtime-proto-generate \
 		crates/p4runtime-proto/regenerate.sh --check
 
-test-rust: test-rust-documented test-rust-a-to-c test-rust-d-to-r test-rust-others test-rust-units ## unit and golden tests
+test-rust: test-rust-documented test-rust-programs ## unit and golden tests
 
 test-rust-documented: packages checked
-	$(PART) "Rust's tests in documentation" $(RUST_TESTS) --doc
+	$(PART) "Rust's tests in documentation" env $(CHECKED_TEST) --quiet --no-fail-fast --doc
 
-# Four parts beside each other, since a program with one long test leaves a processor idle. The last one leaves out,
-# by name, what those before take.
-test-rust-units: packages checked
-	$(PART) "Rust's unit tests" $(RUST_TESTS) --lib --bins
-
-test-rust-a-to-c: packages checked
-	$(PART) "Rust's tests, a to c" $(RUST_TESTS) --test '[a-c]*'
-
-test-rust-d-to-r: packages checked
-	$(PART) "Rust's tests, d to r" $(RUST_TESTS) --test '[d-r]*'
-
-test-rust-others: packages checked
-	$(PART) "Rust's tests, the others" $(RUST_TESTS) --test '[!a-r]*'
+test-rust-programs: packages checked
+	$(PART) "Rust's tests" env WORKERS=$(WORKERS) scripts/rust-tests env $(CHECKED_TEST)
 
 test-e2e: packages .venv/stamp .venv-finsy/stamp python-aom ## the whole in network namespaces: bursts, video, membership
-	$(PART) "Python's tests" $(IN_NAMESPACES) $(PYTEST) -m "not alone" -n $(WORKERS) --dist loadfile $(PYTHON_TESTS)
+	$(PART) "Python's tests" $(IN_NAMESPACES) $(PYTEST) -m "not alone" -n $(WORKERS) --dist loadfile \
+		--no-loadscope-reorder $(PYTHON_TESTS)
 
 test-alone: packages .venv/stamp .venv-finsy/stamp python-aom ## tests that measure and want the machine to themselves
 	$(PART) --alone "Python's tests that measure" $(IN_NAMESPACES) $(PYTEST) -m alone $(PYTHON_TESTS)

@@ -8,9 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from scapy.layers.inet import IP, UDP
-from scapy.layers.l2 import Ether
-from scapy.utils import rdpcap, wrpcap
 
 from lab.netns import Namespace, Network
 from lab.process import POLL_INTERVAL_S, Child, run
@@ -210,6 +207,10 @@ def test_a_tutorials_command_line_forwards_records_and_logs(
         assert found["level"] == level, wanted
     assert "* hdr.ipv4.dstAddr    : 0a000002" in text
 
+    # Scapy is imported where it is used: it asks for all interfaces then, those of other tests too.
+    from scapy.layers.inet import IP
+    from scapy.utils import rdpcap
+
     # What went in at one interface came out of the other.
     for way, n in (("in", 1), ("out", 2)):
         frames = rdpcap(str(logs / "pcaps" / f"s1-eth{n}_{way}.pcap"))
@@ -241,6 +242,10 @@ def test_a_log_file_tells_of_misses_and_drops(
 def test_captures_in_place_of_interfaces_are_read_in_their_order_and_written_at_once(
     network: Hosts, bin_folder: Path, program: Path, logs: Path
 ) -> None:
+    from scapy.layers.inet import IP, UDP
+    from scapy.layers.l2 import Ether
+    from scapy.utils import rdpcap, wrpcap
+
     def frame(source: int, number: int) -> Ether:
         to = 3 - source
         packet = Ether(dst=f"08:00:00:00:00:0{to}", src=f"08:00:00:00:00:0{source}")
