@@ -191,7 +191,9 @@ def _rated(
     )
 
 
-def share_of_peak(rate: Callable[[float], float], curve: Sequence[OverloadRow]) -> float:
+def share_of_peak(
+    rate: Callable[[float], float], curve: Sequence[OverloadRow], pairs: int = PAIRS
+) -> float:
     """What is left of the peak at the most that was offered: the median of pairs.
 
     `rate` offers a multiple of the capacity and gives the rate of copies. Not a number where
@@ -203,7 +205,7 @@ def share_of_peak(rate: Callable[[float], float], curve: Sequence[OverloadRow]) 
     peak = max(others, key=lambda row: row.copies_per_s)
     offered = (peak.offered_over_capacity, last.offered_over_capacity)
     shares = []
-    for number in range(PAIRS):
+    for number in range(pairs):
         # Now the one first, now the other: what drifts meets both.
         order = offered if number % 2 == 0 else offered[::-1]
         rates = {times: rate(times) for times in order}
@@ -212,7 +214,7 @@ def share_of_peak(rate: Callable[[float], float], curve: Sequence[OverloadRow]) 
 
 
 def measure(
-    forwarder: Forwarder, fanout: int, offered: Sequence[float], seconds: float
+    forwarder: Forwarder, fanout: int, offered: Sequence[float], seconds: float, pairs: int
 ) -> list[OverloadRow]:
     """One forwarder at one fan-out, over all rates."""
     with running(forwarder, fanout) as (site, set_up):
@@ -244,6 +246,7 @@ def measure(
                     _offer(forwarder, site, fanout, capacity_pps * times, seconds)[0].copies_per_s
                 ),
                 curve,
+                pairs,
             ),
         )
         return curve
@@ -280,13 +283,14 @@ def run(
     fanouts: Sequence[int] = FANOUTS,
     offered: Sequence[float] = OFFERED,
     seconds: float = STEP_S,
+    pairs: int = PAIRS,
 ) -> Failures:
     """Writes `overload.csv` and reports its verdicts."""
     rows, failures = measured(
         folder / "overload.csv",
         OverloadRow,
         list(product(chosen, fanouts)),
-        lambda cell: measure(*cell, offered, seconds),
+        lambda cell: measure(*cell, offered, seconds, pairs),
         cell_s=CELL_S,
         label=label_of,
     )

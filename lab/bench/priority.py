@@ -44,7 +44,7 @@ def forwarders() -> list[Forwarder]:
     ] + [Forwarder(PRIORITY, "kernel", in_kernel.PORT, in_kernel.THREAD)]
 
 
-def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[PriorityRow]:
+def measure(forwarder: Forwarder, fanout: int, sweeps: int) -> list[PriorityRow]:
     """One forwarder at one fan-out, over its rates."""
     with running(forwarder, fanout) as (site, set_up):
 
@@ -60,11 +60,11 @@ def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[
             )
 
         def sweep() -> list[PriorityRow]:
-            capacity_pps = capacity(lambda copies_per_s: offer(copies_per_s / fanout, seconds))
+            capacity_pps = capacity(lambda copies_per_s: offer(copies_per_s / fanout, STEP_S))
             rows = []
             for times in OFFERED.get(fanout, (1.0, 1.2)):
                 before = look(site, set_up, is_in_kernel=forwarder.is_in_kernel)
-                run = offer(capacity_pps * times, seconds)
+                run = offer(capacity_pps * times, STEP_S)
                 after = look(site, set_up, is_in_kernel=forwarder.is_in_kernel)
                 rows.append(
                     PriorityRow(
@@ -90,7 +90,7 @@ def measure(forwarder: Forwarder, fanout: int, seconds: float = STEP_S) -> list[
                 sums=("audio_sent", "video_sent", "drops", "vanished"),
                 maxima=("audio_loss", "video_loss"),
             )
-            for runs in zip(*(sweep() for _ in range(SWEEPS)), strict=True)
+            for runs in zip(*(sweep() for _ in range(sweeps)), strict=True)
         ]
 
 
@@ -105,13 +105,15 @@ def table(rows: Sequence[PriorityRow]) -> str:
     return "\n".join(lines)
 
 
-def run(folder: Path, chosen: Sequence[Forwarder], fanouts: Sequence[int]) -> Failures:
+def run(
+    folder: Path, chosen: Sequence[Forwarder], fanouts: Sequence[int], *, sweeps: int = SWEEPS
+) -> Failures:
     """Writes `priority.csv` and prints it."""
     rows, failures = measured(
         folder / "priority.csv",
         PriorityRow,
         list(product(chosen, fanouts)),
-        lambda cell: measure(*cell),
+        lambda cell: measure(*cell, sweeps),
         cell_s=CELL_S,
         label=label_of,
     )

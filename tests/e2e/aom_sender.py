@@ -15,6 +15,8 @@ def main() -> None:
         at = time.monotonic()
         for number in range(count):
             sender.sendto(request(f"{who} {number}".encode()), group)
+            if number == 0:
+                print("sending", flush=True)
             at = max(at + 1 / rate, time.monotonic() - 0.01)
             time.sleep(max(0.0, at - time.monotonic()))
     print("sent", flush=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.process import REPOSITORY, run
-from lab.switch import SWITCH
+from lab.switch import READY_TIMEOUT_S, SWITCH
 from tests.e2e.ordered import MEMBER, Ordered, events, ordered
 
 N_MEMBERS = 4
@@ -72,6 +72,8 @@ def test_an_epoch_advances_under_10000_requests_a_second(
 ) -> None:
     join_all(whole)
     senders = [whole.start_sender(host, f"s{host}", "15000", "5000") for host in SENDERS]
+    for sender in senders:
+        sender.wait_for_line("sending", READY_TIMEOUT_S)
     gaps_ms = []
     before = whole.group()["epoch"]
     for _ in range(3):
@@ -92,6 +94,7 @@ def test_an_epoch_advances_under_10000_requests_a_second(
 def test_a_killed_service_and_a_killed_switch_are_gone_on_with(whole: Ordered) -> None:
     join_all(whole)
     sender = whole.start_sender(SENDERS[0], "s", "8000", "1000")
+    sender.wait_for_line("sending", READY_TIMEOUT_S)
     time.sleep(0.5)
     whole.kill("service")
     time.sleep(0.5)

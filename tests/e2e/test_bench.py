@@ -45,9 +45,10 @@ def test_fan_out_in_small_yields_whole_rows(tmp_path: Path) -> None:
 
 
 def test_overload_in_small_loses_nothing_uncounted(tmp_path: Path) -> None:
-    assert (
-        overload.run(tmp_path, FORWARDERS[:1], fanouts=[4], offered=[0.2, 3.0], seconds=0.3) == []
+    failures = overload.run(
+        tmp_path, FORWARDERS[:1], fanouts=[4], offered=[0.2, 3.0], seconds=0.3, pairs=2
     )
+    assert failures == []
     below, beyond = rows_of(tmp_path / "overload.csv")
     assert float(below["loss"]) < float(beyond["loss"])
     assert float(beyond["drops"]) > 0
@@ -58,7 +59,7 @@ def test_overload_in_small_loses_nothing_uncounted(tmp_path: Path) -> None:
 
 def test_the_urgent_stream_has_viewers_of_its_own(tmp_path: Path) -> None:
     forwarder = Forwarder(PRIORITY, "native", "afxdp", "spin")
-    assert priority.run(tmp_path, [forwarder], [2]) == []
+    assert priority.run(tmp_path, [forwarder], [2], sweeps=1) == []
     rows = rows_of(tmp_path / "priority.csv")
     assert all(int(row["audio_sent"]) > 0 for row in rows)
     assert rows

@@ -5,6 +5,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lab import traffic, video
 from lab.addresses import PRESENTER, SFU_IP, SFU_MAC, SFU_UDP_PORT, ip_of, mac_of
 from lab.conference import (
@@ -100,9 +102,16 @@ def test_copies_carry_the_addresses_that_the_program_promises(program: Path, log
     assert {(one.src_ip, one.src_port) for one in seen.received} == {(source, SFU_UDP_PORT)}
 
 
-def test_three_viewers_decode_every_frame_of_a_real_video_bit_for_bit(sfu: Sfu, logs: Path) -> None:
-    clip = video.make_video(6, logs / "clip")
-    assert len(clip.frame_hashes) == 180
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> video.Video:
+    made = video.make_video(6, tmp_path_factory.mktemp("clip"))
+    assert len(made.frame_hashes) == 180
+    return made
+
+
+def test_three_viewers_decode_every_frame_of_a_real_video_bit_for_bit(
+    sfu: Sfu, clip: video.Video, logs: Path
+) -> None:
     with conference(sfu.program, logs, 4, is_in_kernel=sfu.is_in_kernel) as running:
         running.grow(3)
         viewers = [(viewer, running.star.host(viewer)) for viewer in running.viewers]

@@ -72,33 +72,42 @@ fn the_benchmark_accounts_for_every_packet_over_tls_and_with_a_state_file() {
 
 #[test]
 fn the_switch_withstands_abuse() {
-    let arguments = ["--seconds", "8", "--connections", "300", "--seed", "3"];
-    let program = env!("CARGO_BIN_EXE_reprise-control-abuse");
-    if let Some(text) = run(program, &arguments) {
+    let everybody = [
+        "tokens Ok",
+        "tokens PermissionDenied",
+        "pipelines ",
+        "messages Write",
+        "messages StreamChannel",
+        "Thrift calls answered",
+        "oversize",
+        "swept, given up",
+        "connections slow",
+        "TLS refused: Nothing",
+        "TLS refused: Strangers",
+        "TLS refused: Expired",
+        "TLS refused: Early",
+        "TLS given up: the switch's certificate",
+        "TLS plaintext",
+        "TLS half of a hello",
+        "TLS a hello and no more",
+    ];
+    let mut said = String::new();
+    let mut missing = everybody.to_vec();
+    // A run that others keep from the processors may end before everybody came; then there is one more.
+    for seed in ["3", "4", "5", "6"] {
+        let arguments = ["--seconds", "8", "--connections", "300", "--seed", seed];
+        let program = env!("CARGO_BIN_EXE_reprise-control-abuse");
+        let Some(text) = run(program, &arguments) else {
+            return;
+        };
         assert!(text.contains("nothing was found"), "{text}");
-        // Everybody was there.
-        for what in [
-            "tokens Ok",
-            "tokens PermissionDenied",
-            "pipelines ",
-            "messages Write",
-            "messages StreamChannel",
-            "Thrift calls answered",
-            "oversize",
-            "swept, given up",
-            "connections slow",
-            "TLS refused: Nothing",
-            "TLS refused: Strangers",
-            "TLS refused: Expired",
-            "TLS refused: Early",
-            "TLS given up: the switch's certificate",
-            "TLS plaintext",
-            "TLS half of a hello",
-            "TLS a hello and no more",
-        ] {
-            assert!(text.contains(what), "no {what}: {text}");
+        missing.retain(|what| !text.contains(what));
+        said.push_str(&text);
+        if missing.is_empty() {
+            return;
         }
     }
+    assert!(missing.is_empty(), "no {missing:?}: {said}");
 }
 
 #[test]
