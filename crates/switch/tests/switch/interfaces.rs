@@ -432,9 +432,31 @@ fn wait_until_up(interface: &str) {
     }
 }
 
+/// The signal stops one thread, which stops the others when it runs; until then they go on.
+fn wait_until_stopped(switch: &Running) {
+    let tasks = format!("/proc/{}/task", switch.id());
+    let is_stopped = |task: &std::path::Path| {
+        // A thread that has ended has no such file.
+        std::fs::read_to_string(task.join("stat")).map_or(true, |stat| {
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, state)| state.starts_with('T'))
+        })
+    };
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut threads = std::fs::read_dir(&tasks).expect("procfs");
+        if threads.all(|task| is_stopped(&task.expect("procfs").path())) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "the switch does not stop");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Has more happen than the kernel keeps for the switch, which stands still meanwhile.
 fn overrun(switch: &Running, and: impl FnOnce()) {
     switch.signal("-STOP");
+    wait_until_stopped(switch);
     and();
     switch.signal("-CONT");
 }
