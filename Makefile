@@ -143,7 +143,7 @@ test-rust-documented: packages checked
 	$(PART) "Rust's tests in documentation" env $(CHECKED_TEST) --quiet --no-fail-fast --doc
 
 test-rust-programs: packages checked
-	$(PART) "Rust's tests" env WORKERS=$(WORKERS) scripts/rust-tests env $(CHECKED_TEST)
+	$(PART) "Rust's tests" env RUST_TEST_THREADS=$(WORKERS) scripts/rust-tests env $(CHECKED_TEST)
 
 test-e2e: packages .venv/stamp .venv-finsy/stamp python-aom ## the whole in network namespaces: bursts, video, membership
 	$(PART) "Python's tests" $(IN_NAMESPACES) $(PYTEST) -m "not alone" -n $(WORKERS) --dist loadfile \
