@@ -33,7 +33,7 @@ test lint lint-% test-% checked: BUILD := env $(CHECKED) build --release --locke
 test lint lint-% test-% checked: PROGRAMS := target/checked/release
 test lint lint-% test-%: export REPRISE_PROGRAMS = $(CURDIR)/$(PROGRAMS)
 
-# Tests at once, Python's and Rust's: most of them wait more than they compute.
+# Tests at once, Python's and those of each of the two of Rust's test programs that run: most wait more than they compute.
 WORKERS ?= 4
 PYTEST := .venv/bin/python -m pytest -p no:cacheprovider
 # Those with the longest tests first, since a file's tests are one after the other.
@@ -71,17 +71,17 @@ toolchain:
 
 # Python compiles of a package what is used, when it is.
 .venv/stamp: | packages
-	@echo "setup: .venv gets the Python packages of $(OF) ($<)"
+	@echo "setup: .venv gets the Python packages of $(OF) ($(filter %.txt,$^))"
 	@$(PYTHON) -m venv --clear .venv
-	@$(PART) "Python packages of $(OF)" .venv/bin/python -m pip install --no-compile $(PIP_FLAGS) -r $<
+	@$(PART) "Python packages of $(OF)" .venv/bin/python -m pip install --no-compile $(PIP_FLAGS) -r $(filter %.txt,$^)
 	@touch $@
 
 # .venv's pip serves the others.
 .venv-%/stamp: | packages .venv/stamp
-	@echo "setup: $(@D) gets the Python packages of $(OF) ($<)"
+	@echo "setup: $(@D) gets the Python packages of $(OF) ($(filter %.txt,$^))"
 	@$(PYTHON) -m venv --clear --without-pip $(@D)
 	@$(PART) "Python packages of $(OF)" .venv/bin/python -m pip --python $(@D)/bin/python install --no-compile \
-		$(PIP_FLAGS) -r $<
+		$(PIP_FLAGS) -r $(filter %.txt,$^)
 	@touch $@
 
 build: toolchain ## the programs, in release
@@ -104,7 +104,9 @@ compat: toolchain ## compat/bin: p4c, p4c-bm2-ss, simple_switch(_grpc), simple_s
 
 python-aom: build ## the Python package of ordered multicast, in python/aom; its wheel in target/python
 	cp crates/aom-c/include/aom.h $(PROGRAMS)/libaom_c.so python/aom/aom/
-	$(PYTHON) -m pip wheel $(PIP_FLAGS) --no-deps --wheel-dir target/python python/aom
+	@# It works in a folder of a random name, whose bytecode nobody reads again.
+	env -u PYTHONPYCACHEPREFIX PYTHONDONTWRITEBYTECODE=1 \
+		$(PYTHON) -m pip wheel $(PIP_FLAGS) --no-deps --wheel-dir target/python python/aom
 
 demo: packages .venv/stamp build ## a conference, then the thesis' experiment in small; 6 minutes
 	$(IN_NAMESPACES) .venv/bin/python -m lab.demo
@@ -143,7 +145,7 @@ test-rust-documented: packages checked
 	$(PART) "Rust's tests in documentation" env $(CHECKED_TEST) --quiet --no-fail-fast --doc
 
 test-rust-programs: packages checked
-	$(PART) "Rust's tests" env RUST_TEST_THREADS=$(WORKERS) scripts/rust-tests env $(CHECKED_TEST)
+	$(PART) "Rust's tests" env RUST_TEST_THREADS=$(WORKERS) $(PYTHON) scripts/rust-tests env $(CHECKED_TEST)
 
 test-e2e: packages .venv/stamp .venv-finsy/stamp python-aom ## the whole in network namespaces: bursts, video, membership
 	$(PART) "Python's tests" $(IN_NAMESPACES) $(PYTEST) -m "not alone" -n $(WORKERS) --dist loadfile \

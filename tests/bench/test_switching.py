@@ -26,10 +26,12 @@ def test_what_is_offered_comes_out_of_the_other_port(
     offered.write()
     with running(Setting(contestant, PORT, program, published()), tmp_path / "files") as up:
         assert (up.pid is None) == (contestant == LINUX)
-        # The load counts until nothing came for 40 ms; other tests may have the processor then.
+        # The load counts until nothing came for 40 ms. Other tests may have the processor for
+        # longer: then fewer come than were sent, and the frames are offered again. More never come.
         for _ in range(TRIES):
             run = offer(up, offered, PACKETS_PER_S, SECONDS)
+            assert run.copies <= run.sent
+            assert run.others == 0
             if run.copies == run.sent >= PACKETS_PER_S * SECONDS / 2:
-                break
-    assert run.sent >= PACKETS_PER_S * SECONDS / 2
-    assert (run.copies, run.others) == (run.sent, 0)
+                return
+    raise AssertionError(f"in {TRIES} tries not once all: of {run.sent} came {run.copies}")

@@ -59,7 +59,7 @@ def test_overload_in_small_loses_nothing_uncounted(tmp_path: Path) -> None:
 
 def test_the_urgent_stream_has_viewers_of_its_own(tmp_path: Path) -> None:
     forwarder = Forwarder(PRIORITY, "native", "afxdp", "spin")
-    assert priority.run(tmp_path, [forwarder], [2], sweeps=1) == []
+    assert priority.run(tmp_path, [forwarder], [2], sweeps=2) == []
     rows = rows_of(tmp_path / "priority.csv")
     assert all(int(row["audio_sent"]) > 0 for row in rows)
     assert rows

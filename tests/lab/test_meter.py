@@ -349,5 +349,6 @@ def test_a_full_disk_is_said(logs: Path, system_root: None) -> None:
 def test_an_empty_loop_says_what_the_machine_takes() -> None:
     loop = empty_loop(0, 0.02)
     assert loop.loops > 1000
-    assert loop.seconds == pytest.approx(0.02, rel=0.5)
+    # It ends with the first look at the clock behind its time, which may wait for a processor.
+    assert 0 <= loop.seconds - 0.02 <= loop.max_ns / 1e9 + 1e-6
     assert loop.p50_ns <= loop.p999_ns <= loop.max_ns <= loop.seconds * 1e9

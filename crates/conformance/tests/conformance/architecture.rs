@@ -260,9 +260,8 @@ fn in_the_data_plane_no_circle_of_files_is_large() {
     assert!(largest <= CIRCLE_FILES_MAX, "{circles:#}");
 }
 
-/// The parts of a manifest that begin with `[lib]` or `[[bin]]` and say that they have no tests, each with what is
-/// compiled for it: the library's whole folder, the program's file.
-fn untested_targets(manifest: &Path) -> Vec<PathBuf> {
+/// The files of the targets, `[lib]` and `[[bin]]`, of which a manifest says that they have no tests.
+fn untested_targets(manifest: &Path) -> Vec<Vec<PathBuf>> {
     let text = std::fs::read_to_string(manifest).unwrap();
     let folder = manifest.parent().unwrap();
     let untested = text
@@ -271,21 +270,51 @@ fn untested_targets(manifest: &Path) -> Vec<PathBuf> {
     untested
         .map(|part| {
             let path = part.lines().find_map(|line| line.strip_prefix("path = "));
-            folder.join(path.map_or("src", |path| path.trim_matches('"')))
+            let path = path.map_or("src/lib.rs", |path| path.trim_matches('"'));
+            let root = folder.join(path);
+            let beside = root.parent().unwrap();
+            with_modules(&root, beside)
         })
         .collect()
 }
 
-fn rust_files(at: &Path) -> Vec<PathBuf> {
-    if at.is_file() {
-        return vec![at.to_owned()];
+/// A file of Rust and its modules', which are in `folder`.
+fn with_modules(file: &Path, folder: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let mut files = vec![file.to_owned()];
+    let mut said_path = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(path) = line.strip_prefix("#[path = \"") {
+            said_path = path.strip_suffix("\"]");
+        }
+        let is_module = line.starts_with("mod ") || line.starts_with("pub");
+        let Some((_, name)) = line
+            .strip_suffix(';')
+            .filter(|_| is_module)
+            .and_then(|line| line.rsplit_once("mod "))
+        else {
+            continue;
+        };
+        let own = folder.join(name);
+        let usual = [own.with_extension("rs"), own.join("mod.rs")];
+        let found = match said_path.take() {
+            Some(path) => file.with_file_name(path),
+            None => usual.into_iter().find(|path| path.exists()).unwrap(),
+        };
+        files.extend(with_modules(&found, &own));
     }
-    let entries = std::fs::read_dir(at).unwrap();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let wanted = |path: &PathBuf| path.is_dir() || path.extension().is_some_and(|it| it == "rs");
-    paths
-        .filter(wanted)
-        .flat_map(|path| rust_files(&path))
+    files
+}
+
+/// Those of all packages below a folder.
+fn manifests(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let folders = entries.map(|entry| entry.unwrap().path());
+    let below = folders.filter(|path| path.is_dir());
+    let own = folder.join("Cargo.toml");
+    let own = own.exists().then_some(own);
+    own.into_iter()
+        .chain(below.flat_map(|folder| manifests(&folder)))
         .collect()
 }
 
@@ -293,10 +322,10 @@ fn rust_files(at: &Path) -> Vec<PathBuf> {
 fn a_target_without_tests_has_none_that_would_never_run() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut n_targets = 0;
-    for entry in std::fs::read_dir(crates).unwrap() {
-        for target in untested_targets(&entry.unwrap().path().join("Cargo.toml")) {
+    for manifest in manifests(&crates) {
+        for files in untested_targets(&manifest) {
             n_targets += 1;
-            for file in rust_files(&target) {
+            for file in files {
                 let text = std::fs::read_to_string(&file).unwrap();
                 let test = text.lines().find(|line| line.trim().ends_with("test]"));
                 assert_eq!(

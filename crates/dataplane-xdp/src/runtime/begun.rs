@@ -261,21 +261,15 @@ fn write(asm: &mut Assembler, done: Label) {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::MetadataExt;
-
     use bpf::{Program, ProgramConfig, ProgramKind, Verdict};
     use packet_io::offload::complete_begun_checksum;
 
+    use super::super::testing::may_use_bpf;
     use super::*;
 
     /// It passes each frame as it is behind the beginning; none where the kernel lets us load nothing.
     fn program() -> Option<Program> {
-        let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
-        let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-        if !is_root || !map.split_whitespace().eq(["0", "0", "4294967295"]) {
-            let said = b"NOT TESTED: bpf(2) needs root outside any user namespace\n";
-            io::Write::write_all(&mut io::stderr(), said).expect("standard error");
+        if !may_use_bpf() {
             return None;
         }
         let mut asm = Assembler::default();
