@@ -375,8 +375,8 @@ impl Connection {
         Ok(())
     }
 
-    /// No request of the group is stamped once this returns, and none that was is inside the switch any more.
-    /// The last number that was given.
+    /// Stops a group. When this returns, no request of the group is stamped any more, and no stamped request is inside
+    /// the switch. Gives the last number that was given.
     pub(crate) async fn stop(&mut self, group: &Group) -> Result<u32, ConnectionError> {
         self.set_active(group, false).await?;
         self.client.drain().await?;

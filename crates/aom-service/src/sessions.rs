@@ -76,7 +76,7 @@ impl Sessions {
         });
     }
 
-    /// Whether every receiver of the epoch that is connected has it.
+    /// The receivers of the epoch that are connected and have not installed it yet.
     pub(crate) fn missing<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let Some(epoch) = group.told() else {
             return Vec::new();

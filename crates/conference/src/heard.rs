@@ -13,8 +13,8 @@ use crate::limits::READ_BATCH_ENTITIES;
 use crate::neighbour::{Neighbour, Place};
 use crate::plan::Target;
 
-/// The hosts that were heard last elsewhere than where they are known to be: with another MAC, on
-/// another port; and where. None at all where the program takes no notes.
+/// The known hosts whose last ARP packet came with another MAC or by another port than known, each with that place.
+/// Empty if the program does not record ARP senders.
 ///
 /// # Errors
 /// A read failed.

@@ -32,7 +32,8 @@ const N_KEYS: u64 = 5;
 pub struct Known(HashSet<String>);
 
 impl Known {
-    /// The update, by another type where this one would be refused for what is there; one in eight stays as it is.
+    /// Changes the type of an update that would be refused: the insert of an entity that exists becomes a modify, the
+    /// modify or delete of a missing one becomes an insert. One in eight stays unchanged.
     pub fn fitting(&self, mut update: Update, rng: &mut Rng) -> Update {
         let types = update.entity.as_ref().and_then(|it| it.entity.as_ref());
         let Some(key) = types.and_then(key) else {

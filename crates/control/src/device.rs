@@ -272,9 +272,8 @@ impl Device {
         self.handle.subscribe(subscriber);
     }
 
-    /// Runs something on every worker's thread, which is told its number, at once and without a turn. For
-    /// what is no state of a pipeline: what is written here is no change that is told. The answers never come
-    /// if the switch stops.
+    /// Runs `work` on every worker's thread, with the worker's number, at once and without a turn. Not for the state of
+    /// a pipeline: what `work` writes is not told as a change. The answers never come if the switch stops.
     pub fn submit<R: Send + 'static>(
         &self,
         work: impl Fn(usize, &mut SwitchContext<'_>) -> R + Send + Sync + 'static,

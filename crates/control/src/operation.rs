@@ -404,7 +404,8 @@ impl CellValue {
 }
 
 impl Site<'_> {
-    /// What of a count that a client writes is this worker's: what they have adds up to it.
+    /// This worker's share of a count that a client writes. The first worker has all of it and the others 0, so that
+    /// the sum of all workers is the count.
     fn share_of(&self, value: CounterValue) -> CounterValue {
         match self.worker {
             0 => value,

@@ -24,7 +24,7 @@ use crate::pipeline::Pipeline;
 pub struct Reading {
     device: Arc<Device>,
     pipeline: Arc<Pipeline>,
-    /// While it is there; none of who reads in a turn.
+    /// Keeps writes out while it is there. None for a reading in a turn, which nobody else writes in.
     no_writes: Option<OwnedRwLockReadGuard<()>>,
     change: u64,
 }

@@ -1,7 +1,7 @@
 //! A caller's turn: nobody else reads, writes or sets a pipeline until its call is over.
 //!
-//! What hands over work does so at once, without waiting: a protocol that asks whether its client may write
-//! holds its answer still meanwhile. The turn ends with what it gives back.
+//! Methods that hand over work never wait. So a protocol can ask whether its client may write, and hold the lock that
+//! keeps the answer true until the work is handed over. The turn ends with the value that such a method gives back.
 
 use std::sync::{Arc, Mutex};
 

@@ -179,7 +179,8 @@ impl Undo {
     fn clone_session(&mut self, id: u32, site: &Site<'_>) {
         let found = site.switch.clone_sessions_from(id, 1).into_iter().next();
         let was = found.filter(|session| session.id == id);
-        // Its replicas are those of its group as well, which it goes to as the group is then.
+        // Of a session that goes to a group, `was` has the group's replicas, too. So the session is put back as a
+        // mirror, which names the group.
         let mirrored = site.switch.mirrored(id).filter(|to| to.group.is_some());
         let note = site.notes.session(id);
         self.push(move |site| {

@@ -1,11 +1,11 @@
 //! What must be blank in the block of a packet that comes in, found when a program is loaded: what
 //! it may read before it has written it.
 //!
-//! Metadata that nobody reads need no value. A header that only the parser fills, and looks at
-//! behind its extraction alone, is blank by the parser's end where it was not extracted; of what
-//! else is in a header while it is invalid nobody knows anything but who reads its fields without
-//! asking, since `setValid()` makes them zero. Stacks, unions and headers with varbit fields are
-//! blank from the beginning.
+//! Metadata that nobody reads need no value. A header that only the parser fills, and reads only
+//! behind its extraction, is made blank at the parser's end if it was not extracted. The fields of
+//! an invalid header matter only to code that reads them without a validity check, since
+//! `setValid()` makes them zero. Stacks, unions and headers with varbit fields are made blank
+//! before the parser.
 
 use dataplane::engine::ir::{
     ExtractTarget, FieldId, HeaderId, Ir, KeyPart, ParserOp, State, StateId,

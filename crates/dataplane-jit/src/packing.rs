@@ -106,8 +106,8 @@ fn is_better_packed(options: NativeOptions, kind: Kind, cost: &Cost, bits: u32) 
     if reads + writes == 0 {
         return options.parser_specialisation;
     }
-    // Of the places in the text that name a field, a packet comes by about every second one; so
-    // many words as the field has are converted.
+    // The estimate is that a packet passes every second place in the program that names the field.
+    // A conversion converts each word of the field.
     let per_header = |count: u32| count.div_ceil(kind.n_headers.max(1));
     let packed = per_header(reads) * cost.read + per_header(writes) * cost.write;
     let unpacked = 2 * cost.conversion * kind.n_conversions * bits.div_ceil(64);

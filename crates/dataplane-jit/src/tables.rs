@@ -121,7 +121,7 @@ struct NativeTable {
 pub(crate) struct NativeTables {
     tables: Box<[NativeTable]>,
     records: Box<[TableRecord]>,
-    /// What an entry came down to that is asked about at each packet.
+    /// The words that an entry, or a default action, was resolved to, where each packet asks anew.
     resolved: Box<[u64]>,
 }
 

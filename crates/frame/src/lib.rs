@@ -9,8 +9,8 @@ pub struct Frame<'a> {
     pub head: &'a [u8],
     /// What follows them, shared with other copies.
     pub payload: &'a [u8],
-    /// Of which bytes the payload is a part: as long as the process lives, frames with the same number and
-    /// a payload at the same place have the same bytes there. 0 where that is not known.
+    /// Identifies the bytes of which the payload is a part. As long as the process lives, two frames with the same
+    /// `payload_id` and with payloads at the same address have the same bytes there. 0: unknown.
     pub payload_id: u64,
 }
 

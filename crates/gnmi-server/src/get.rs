@@ -203,8 +203,8 @@ fn subtree(
     })
 }
 
-/// What is below a node of an interface. By RFC 7951 a member's name has its model's before it where it is the first
-/// of an encoding, or of another model than what it is in.
+/// The members below a node of an interface. By RFC 7951 a member's name is qualified by its model at the top of an
+/// encoding, and where its model is another one than its parent's.
 fn members(
     interface: &Interface,
     node: &Node,

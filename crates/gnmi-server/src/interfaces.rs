@@ -46,8 +46,8 @@ impl Interfaces {
         &self.device
     }
 
-    /// A look that began no earlier than this. Who comes during a look that began too early waits for it, and shares
-    /// the next one with the others who wait.
+    /// A snapshot whose reading began no earlier than `since`. A caller that comes during an earlier reading waits for
+    /// its end, and shares the next reading with the other callers that wait.
     pub(crate) async fn look(&self, since: Instant) -> Result<Arc<Snapshot>, Status> {
         let mut last = self.last.lock().await;
         if let Some(last) = last.as_ref().filter(|last| last.begun >= since) {

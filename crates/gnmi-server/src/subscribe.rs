@@ -452,7 +452,7 @@ impl Subscriber<'_> {
                 Telling::Nothing => false,
             };
             if is_told && leaf.path == LAST_CHANGE && telling == Telling::Changes {
-                // When that has happened which is told (3.5.2.3).
+                // The timestamp is the time of the change, not of the look (3.5.2.3).
                 notification.timestamp = i64::try_from(port.last_change_ns).unwrap_or(i64::MAX);
             }
             match (&value, is_told) {

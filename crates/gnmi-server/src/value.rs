@@ -46,8 +46,9 @@ impl Encoded {
         Err(Status::unimplemented(message))
     }
 
-    /// As a subscription asks for it. JSON is what is not asked for as well, and controllers that ask for nothing
-    /// expect scalars; a client knows the encoding by the field that is set (2.3).
+    /// The encoding of a subscription. JSON becomes PROTO: a request that names no encoding cannot be told from one
+    /// that names JSON, and controllers that name none expect scalars. A client knows the encoding by the field that is
+    /// set (2.3).
     pub(crate) fn subscribed(encoding: i32) -> Result<Self, Status> {
         Ok(match Self::asked(encoding)? {
             Self::Json => Self::Proto,

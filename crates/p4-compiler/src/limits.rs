@@ -12,7 +12,7 @@ pub const NESTING: usize = 128;
 /// Height of one expression's tree, so that a long chain of operators stays within the stack: 7 KiB each, in
 /// addition to its surroundings.
 pub const EXPRESSION_HEIGHT: u16 = 256;
-/// Bits of a value; simple_switch has no bound, a mistyped width has.
+/// Bits of a value. simple_switch has no bound; this one catches a mistyped width.
 pub const WIDTH_BITS: u32 = 65_536;
 /// Bits of a constant while it is folded.
 pub const CONSTANT_BITS: u64 = 1 << 20;

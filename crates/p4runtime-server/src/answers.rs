@@ -1,5 +1,5 @@
-//! Answers of a Read on their way to whoever asked: bounded in bytes, of one connection and of all, and
-//! thrown away where nobody takes them.
+//! The answers of a Read, between the code that makes them and the client's connection. Their bytes are bounded, for
+//! each connection and for all together. Answers that the client does not take in time are thrown away.
 //!
 //! A Read holds room for what the transport takes ahead and for one answer that waits, so that it can always
 //! go on; further answers that wait need room of their own.
@@ -35,14 +35,14 @@ pub(crate) struct AnswerReceiver(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// One was taken, or nobody takes any more.
+    /// Notified when the transport has taken an answer, and when the receiver is dropped.
     taken: Notify,
 }
 
 #[derive(Default)]
 struct State {
     waiting: VecDeque<(ReadResponse, Option<Held>)>,
-    /// For the first of them, and what is being sent.
+    /// Room for the first of the waiting answers, and for those that the transport has taken.
     reserve: Option<Held>,
     end: Option<Result<(), Status>>,
     n_taken: u64,
@@ -116,7 +116,8 @@ impl AnswerSender {
         }
     }
 
-    /// Sends it when there is room, or nothing else waits any more.
+    /// Sends an answer once there is room for it, or once no other answer waits. Fails if the transport takes nothing
+    /// for the time `stall`.
     pub(crate) async fn send(&self, mut response: ReadResponse, n_bytes: usize) -> EntityResult {
         let mut before = self.n_taken();
         loop {
@@ -153,7 +154,8 @@ impl AnswerSender {
         }
     }
 
-    /// There are no more; they may still be taken. Ends when all were, or nobody did for too long.
+    /// Ends the answer, and waits until the client has taken all of it. If the client takes nothing for the time
+    /// `stall`, what waits is thrown away; after twice as long again the connection is cut.
     pub(crate) async fn finish(self, end: Result<(), Status>) {
         self.end(end);
         if self.is_taken(1).await {
@@ -182,7 +184,7 @@ impl AnswerSender {
         state.wake();
     }
 
-    /// Waits until all is taken; false if nothing was for so many times as long as it may take.
+    /// Waits until the receiver is dropped; false if the transport took nothing for `n_stalls` times the time `stall`.
     async fn is_taken(&self, n_stalls: u32) -> bool {
         loop {
             let before = self.n_taken();

@@ -36,7 +36,7 @@ struct RoleState {
     told: Option<(ClientId, u128)>,
     /// The highest election id ever seen.
     highest: Option<u128>,
-    /// As the last primary that gave one has written it.
+    /// The role config as the last primary wrote it; none if that primary gave none.
     config: Option<Any>,
     access: Arc<Access>,
 }
@@ -104,7 +104,7 @@ impl Arbitration {
             return Ok(Notify::OthersThenPrimary);
         }
         let is_primary = state.primary == Some(client);
-        // What nothing has changed keeps the access it had, but a new role gets its own.
+        // The role's config stays. A role that exists keeps its access; a new role gets one here.
         let config = self.config_of(&role);
         self.set_access(&role, config);
         if is_primary {
@@ -118,7 +118,8 @@ impl Arbitration {
         self.roles.get(role)?.access.config.clone()
     }
 
-    /// A role's config is known: what others may do changes with it.
+    /// Computes the access of every role after `role` got this config: the ids that are exclusive to it are taken from
+    /// the other roles.
     fn set_access(&mut self, role: &RoleName, config: Option<RoleConfig>) {
         let configs = self.roles.iter().map(|(name, state)| {
             let config = match name == role {
@@ -147,7 +148,7 @@ impl Arbitration {
         }
     }
 
-    /// Tells the log, where that is another one, or has another election id than before.
+    /// Sets the primary of a role. Logs it if the primary or its election id has changed.
     fn set_primary(&mut self, role: &RoleName, primary: Option<ClientId>) {
         let election_id = primary
             .and_then(|primary| self.clients.get(&primary))
@@ -269,7 +270,8 @@ impl Arbitration {
         }
     }
 
-    /// Tells every live controller of a client's role what it is now, but the client where it is excepted.
+    /// Tells every live controller of the client's role whether it is primary or backup; with `but_itself`, not the
+    /// client itself.
     pub(crate) fn notify_role_of(&self, client: ClientId, but_itself: bool) {
         if let Some(of) = self.clients.get(&client) {
             self.notify_all(&of.role, but_itself.then_some(client));

@@ -1,11 +1,11 @@
 //! Connections that anybody may open: bounded in number, and cut where nothing comes of them, so that
 //! strangers cannot take every descriptor of the process.
 //!
-//! One that comes when there are as many as may be takes the place of another: of the oldest that has
-//! called nothing yet; else of the one over which nothing has been called for longest, whose client opens
-//! another one; else, where all are busy, of the newest one of the address that has most, if that has more
-//! than its own will have. Otherwise it is closed at once. A process that has no descriptor left learns from
-//! it how many may be: three quarters of what is open.
+//! If the limit is reached, a new connection takes the place of another one. The first choice is the oldest connection
+//! that has called nothing yet. The second is the connection that has been idle for longest: its client can open
+//! another one. If all connections are busy, the choice is the newest connection of the address that has most, provided
+//! that this address has more than the newcomer's address will have. Otherwise the new connection is closed at once. If
+//! the process has no descriptor left, the limit becomes three quarters of the connections that are open.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -241,7 +241,8 @@ impl Connections {
 }
 
 impl Open {
-    /// The process has no descriptor left, most likely: some are to be free for others from now on.
+    /// Lowers the limit after a failed accept: most likely the process has no descriptor left, and some must be free
+    /// for other uses from now on.
     fn be_fewer(&mut self, limits: &ConnectionLimits, error: &io::Error) {
         self.open_max = (self.callers.len() * 3 / 4).max(CONNECTIONS_MIN);
         while self.callers.len() > self.open_max && self.cut_one() {
@@ -315,7 +316,8 @@ impl Connection {
             .reset(Instant::now() + self.silent_max);
     }
 
-    /// Whether it is to end; else it is looked at again when it is.
+    /// Fails if the connection is to end: it was cut to make room, or it has called nothing and has been silent for too
+    /// long. Otherwise the task is woken when one of these happens.
     fn expect_wanted(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if Pin::new(&mut self.cut).poll(cx).is_ready() {
             return Err(io::Error::new(

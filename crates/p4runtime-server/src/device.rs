@@ -333,13 +333,14 @@ impl Device {
         }
     }
 
-    /// What whoever writes may write; all where it is nobody that arbitration knows.
+    /// The access of the caller's role, if the caller is its primary. None without a caller: then everything may be
+    /// written.
     fn access(&self, caller: Option<&Writer>) -> EntityResult<Option<Arc<Access>>> {
         access_of(&lock(&self.arbitration), caller)
     }
 
-    /// Checks and translates the updates of a batch. Where there are too few numbers for new names,
-    /// those that no entry has any more are forgotten first.
+    /// Checks and translates the updates of a batch. If too few numbers are left for new names, it forgets the names
+    /// that no entry has any more, and translates again.
     async fn operations(
         &self,
         target: &Target,
@@ -387,7 +388,8 @@ pub(crate) async fn pipeline_set(committed: Committed) -> Result<(), control::Er
     done
 }
 
-/// What can be attempted; and of every update, in order, the error of what cannot.
+/// Splits a batch: the operations that can be attempted, and for each update, in order, its error if it cannot be
+/// attempted.
 fn parted(
     operations: Vec<EntityResult<Operation>>,
     atomicity: Atomicity,

@@ -176,7 +176,7 @@ impl DigestLists {
         }
     }
 
-    /// Another controller does not know what was told before.
+    /// Forgets which digests were told: another controller does not know them.
     pub(crate) fn forget_told(&mut self) {
         for kind in self.kinds.values_mut() {
             kind.told.clear();

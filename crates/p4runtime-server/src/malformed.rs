@@ -1,4 +1,4 @@
-//! What no message can be decoded from is the client's fault: `INVALID_ARGUMENT`, where tonic says
+//! A request that cannot be decoded is the client's fault: it gets the status `INVALID_ARGUMENT`, where tonic says
 //! `INTERNAL`.
 
 use std::convert::Infallible;

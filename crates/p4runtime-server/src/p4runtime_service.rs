@@ -241,7 +241,8 @@ async fn set_pipeline(
     }
 }
 
-/// What was written to a pipeline before it forwards was carried out in a switch that forwards nothing.
+/// Writes to a pipeline that does not forward yet were already carried out, in a switch that forwards nothing. So a
+/// write that fails when it is replayed is an internal error.
 fn replayed(done: Result<(), control::Error>) -> Result<(), Status> {
     match done {
         Err(control::Error::Refused(error)) => Err(Status::internal(format!(

@@ -26,7 +26,7 @@ use crate::limits::READ_RESPONSE_BYTES;
 use crate::pipeline::{Pipeline, Profile, Table};
 use crate::roles::{Access, object};
 
-/// Serves one `Read`: sends what is found, and the errors at the end. Where whoever asked is slow, writes
+/// Serves one `Read`: sends what is found, and the errors at the end. While the client is slow to take answers, writes
 /// are let in.
 pub(crate) async fn read(
     reading: Reading,
@@ -75,10 +75,10 @@ pub(crate) async fn find(
 
 struct Reader<'a> {
     pipeline: &'a Pipeline,
-    /// What of it whoever asks may see.
+    /// The part of the pipeline that the client's role may see.
     access: Arc<Access>,
     reading: Reading,
-    /// None where what is found is kept.
+    /// None for [`find`], which collects the entities in place of sending them.
     answers: Option<AnswerSender>,
     entities: Vec<Entity>,
     len_bytes: usize,

@@ -120,7 +120,8 @@ async fn other_defaults<'a>(
         .map(|(table, _)| table))
 }
 
-/// Entries that the new program makes and that can be changed are as the old one had them, or not there.
+/// Deletes the initial entries of the new program that are not constant. Those that the old pipeline has are inserted
+/// afterwards.
 fn without_initial_entries(new: &Pipeline) -> Vec<Operation> {
     let switch = blank_switch(new.program());
     let of_table = |table: &Table| {
@@ -138,7 +139,8 @@ fn without_initial_entries(new: &Pipeline) -> Vec<Operation> {
     new.tables().flat_map(of_table).collect()
 }
 
-/// What makes an entity in the new pipeline; none where it is as it begins, or of what is gone with its object.
+/// The operation that makes an entity in the new pipeline. None if the entity has its initial value, is constant, or
+/// may go with its object.
 fn carried_over(new: &Pipeline, entity: Entity) -> EntityResult<Option<Operation>> {
     let Some(kind) = &entity.entity else {
         return Ok(None);

@@ -188,7 +188,7 @@ impl RequestBody {
                 "expected a stream message of at most {STREAM_MESSAGE_BYTES_MAX} bytes, found {n_bytes}"
             )));
         }
-        // What is too large at all the codec refuses.
+        // The codec refuses messages above this limit, so nothing is held for them.
         if n_bytes > REQUEST_BYTES_MAX {
             return Ok(());
         }
@@ -212,7 +212,7 @@ impl RequestBody {
             return Poll::Ready(None);
         };
         ready!(until.as_mut().poll(cx));
-        // What follows was not asked for meanwhile.
+        // While this frame waited, nothing more was read from the transport. So the deadline for the rest begins anew.
         self.deadline.as_mut().reset(Instant::now() + self.stall);
         Poll::Ready(self.early.take().map(|early| early.frame))
     }

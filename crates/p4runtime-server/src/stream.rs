@@ -35,8 +35,8 @@ use crate::roles::Access;
 
 type Message = Result<StreamMessageResponse, Status>;
 
-/// The way to one controller. Packet-ins, idle timeouts and lists of digests are bounded, everything else always fits, but
-/// of a controller that leaves too much of it unread no more requests are read.
+/// The messages to one controller. Packet-ins, idle timeouts and lists of digests are bounded, and some may be lost.
+/// Other messages are never lost; if the controller leaves too many of them unread, no more of its requests are read.
 #[derive(Clone)]
 pub(crate) struct StreamSender {
     messages: UnboundedSender<Message>,
@@ -189,7 +189,7 @@ impl Drop for StreamReceiver {
     }
 }
 
-/// None of which some may be lost.
+/// Whether a message is of a kind that is never lost.
 fn is_other(message: &Message) -> bool {
     let update = message.as_ref().ok().and_then(|it| it.update.as_ref());
     update.is_none_or(|update| Waiting::default().of(update).is_none())
@@ -450,7 +450,8 @@ enum Sent {
     Lost,
 }
 
-/// Sends something to the primaries that are to have it: whether one takes it is none of others.
+/// Sends a message to the primaries that should have it. A primary that does not take it does not keep it from the
+/// others.
 fn to_primaries(device: &Device, send: impl Fn(&Access, &StreamSender) -> Option<bool>) -> Sent {
     let arbitration = lock(&device.arbitration);
     let taken = arbitration.primaries();

@@ -88,7 +88,7 @@ impl Tail {
         let first = self.frames.iter().find(|frame| is_lost(frame));
         let begin = first.map_or(self.end, |(begin, ..)| *begin);
         if begin < written {
-            // A reader would say of half a frame that the capture is broken. If this fails, it does.
+            // With half a frame at its end, a reader reports the capture as broken. If cutting fails, it stays so.
             let _ = file.set_len(begin);
         }
         self.frames

@@ -116,8 +116,8 @@ pub(crate) fn send_batch(
     batch.clear();
 }
 
-/// The same where a frame that finds no room in the socket waits for it, with all behind it: they stay in the
-/// batch. What the queue behind the socket refuses it has dropped.
+/// As [`send_batch`], but a frame for which the socket has no room stays in the batch, with all frames behind it. A
+/// frame that the queue behind the socket refuses is dropped, and counted.
 pub(crate) fn send_in_order(
     fd: BorrowedFd<'_>,
     batch: &mut TxBatch,

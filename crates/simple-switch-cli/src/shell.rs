@@ -39,7 +39,7 @@ pub fn run(options: &Options) -> Result<(), Ended> {
     ended.and(flushed)
 }
 
-/// What was done until an interrupt is for its reader to see: the output is kept back otherwise.
+/// Writes the buffered output when an interrupt ends the program, so that its reader sees what was done until then.
 fn end_at_interrupt(
     program: &'static str,
     out: &Output,

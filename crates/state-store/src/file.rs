@@ -168,8 +168,8 @@ impl Store for StateFile {
     }
 }
 
-/// A file with nothing in it appears under its name at once, whole: whoever is killed before leaves one of
-/// another name.
+/// Makes an empty state file. It is written under another name and then linked, so it is whole as soon as `path`
+/// exists. A process that is killed before leaves only the file of the other name.
 fn make(path: &Path) -> std::result::Result<(), OpenError> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".new-{}", std::process::id()));

@@ -1,7 +1,7 @@
 //! What an operation makes of what is kept of its entity.
 //!
-//! An entity is kept as the operations that make it in a switch that has its pipeline only: mostly one insert; of
-//! what the program itself begins with, a change or a deletion.
+//! An entity is stored as the operations that make it in a switch on which only the pipeline was set: mostly one
+//! insert. For an entity that the program itself begins with, it is a change or a deletion.
 
 use control::{EntryChange, EntryKey, Operation, Slot};
 use dataplane::{CounterValue, GeneratorChange, MeterCounts};
@@ -86,13 +86,14 @@ fn put<'a>(key: Vec<u8>, operation: Operation) -> Fold<'a> {
     Fold::Put(key, Box::new(operation))
 }
 
-/// What there is after an operation of an entry or a generator, of which there may be one that the program or the
-/// command line has made. Nothing is there where nothing was written.
+/// The operations to store after an operation on an entry or a generator. The program or the command line may have made
+/// the entity; then `kept` is empty as long as no controller has written it.
 pub(crate) fn changed(mut kept: Vec<Operation>, operation: &Operation) -> Vec<Operation> {
     use Operation as Op;
     match operation {
         Op::InsertEntry { .. } | Op::InsertGenerator { .. } => kept.push(without_counts(operation)),
-        // What was inserted by a controller is gone; what was there before is deleted again at each start.
+        // Nothing is stored any more of an entity that a controller inserted. The deletion of any other entity is
+        // stored, and repeated at each start.
         Op::DeleteEntry(_) | Op::DeleteGenerator(_) => match kept.first() {
             Some(Op::InsertEntry { .. } | Op::InsertGenerator { .. }) => kept.clear(),
             _ => kept = vec![operation.clone()],

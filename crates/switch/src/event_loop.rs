@@ -464,7 +464,7 @@ impl EventLoop {
             .switch
             .poll_timeout()
             .map(|at| at.max(self.clock.now() + 1));
-        // What is due now and was too much for the last turn is less after each.
+        // Frames of generators may be due already, as they were too many for the last turn. Each turn leaves fewer.
         let generated = self.switch.next_generated();
         let has_unsent = self.ports.iter().any(|place| place.port.has_unsent());
         let retry = has_unsent.then(|| self.clock.now() + UNSENT_RETRY_NS);
@@ -481,7 +481,7 @@ impl EventLoop {
             self.mailbox.waker().clear();
             while let Some(change) = self.mailbox.next_port_change() {
                 self.replace_port(change)?;
-                // What was looked at by place is another list's.
+                // The waiter's results are those of the list before: its places may be other ports' now.
                 self.waiter.forget();
             }
             self.run_work()?;

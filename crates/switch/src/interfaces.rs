@@ -263,7 +263,8 @@ impl Watch {
                 false => has_timer.then(|| retry_at.saturating_duration_since(Instant::now())),
             };
             let descriptors = [self.stop.waker.as_fd(), self.monitor.as_fd()];
-            // What the kernel keeps for a socket that it does not let be read must not wake this at once.
+            // While the kernel refuses to let the monitor's socket be read, the events that wait there must not wake
+            // this thread at once.
             let n_descriptors = if self.is_deaf { 1 } else { 2 };
             let descriptors = descriptors.into_iter().take(n_descriptors);
             if let Err(error) = waiter.wait(descriptors, timeout) {
@@ -285,7 +286,8 @@ impl Watch {
     /// Takes what has happened; the switch forwards also where that cannot be known.
     fn hear(&mut self) {
         let taken = self.take_events();
-        // Whatever of it was news; who is told looks himself. After a port was opened again it is not known yet.
+        // Tells of all events, whether they are news or not: who is told looks at the links. Not right after a port was
+        // opened again, since its link is not known yet.
         if !self.is_to_look {
             self.handle.tell_links();
         }
@@ -318,7 +320,7 @@ impl Watch {
             Some(events) => events.iter().for_each(|event| self.take(event)),
             None => self.is_to_look = true,
         }
-        // Behind what has happened: an event that is older than what was seen would be taken for news.
+        // Looks only after the events were taken; otherwise an event from before the look would count as news.
         match std::mem::take(&mut self.is_to_look) {
             true => self.look_at_all(),
             false => Ok(()),
@@ -352,7 +354,8 @@ impl Watch {
             match event {
                 LinkEvent::Present(link) if bound == Some(link.index) => self.set_up(place, link),
                 LinkEvent::Present(link) if bound.is_none() && link.name == port.interface => {
-                    // What it still lacks may come with the next event; the retry tells of it.
+                    // The error is ignored: the next event may bring what the interface lacks, and the retry reports
+                    // it.
                     let _ = self.rebind(place);
                 }
                 LinkEvent::Removed { index } if bound == Some(*index) => self.lose(place),

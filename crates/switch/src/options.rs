@@ -513,7 +513,8 @@ impl Options {
         )))
     }
 
-    /// Somebody must be able to start a generator, and it must end where a replay is to.
+    /// A generator that waits for a command needs P4Runtime to start it. A generator beside a replay must end, so that
+    /// the replay can.
     fn check_generators(&self) -> Result<(), UsageError> {
         for GenerateOption {
             text,
@@ -536,7 +537,8 @@ impl Options {
         Ok(())
     }
 
-    /// What there is one of, and what a rate of each worker's own would not be.
+    /// Refuses several workers where there is one capture, generator or trace for all of them, or a rate, which each
+    /// worker would have to itself.
     fn check_workers(&self) -> Result<(), UsageError> {
         let is_capture = |port: &&PortOption| matches!(port.source, PortSource::Capture { .. });
         let capture = self.ports.iter().find(is_capture);

@@ -105,7 +105,8 @@ impl Opening {
         }
     }
 
-    /// Whether the kernel may have addresses of its own there, since the port takes what is for some.
+    /// Whether the kernel may have addresses on the port's interface, since the port takes frames to its destinations
+    /// alone.
     pub(crate) fn leaves_addresses(&self) -> bool {
         matches!(&self.option.source, PortSource::Xdp { destinations, .. } if !destinations.is_empty())
     }

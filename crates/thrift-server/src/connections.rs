@@ -1,5 +1,5 @@
-//! How many connections there are, and which goes where there are too many: the one that has been silent for longest
-//! between calls; where all have a call under way, the new one.
+//! Bounds the number of connections. If there are too many, the connection that has been silent for longest between
+//! calls is closed. If all have a call in progress, the new one is closed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,7 +39,8 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Room for one more, and what tells it to make room for another; none where all are busy.
+    /// A place for a new connection, and a receiver that fires when the connection must make room for another one. None
+    /// if all connections are busy.
     pub(crate) fn admit(&self) -> Option<(Place, oneshot::Receiver<()>)> {
         let mut open = self.open();
         if open.by_number.len() >= CONNECTIONS_MAX && !open.cut_one() {

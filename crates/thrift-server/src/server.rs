@@ -190,8 +190,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Who sent something that is no call is told so, as far as it can be, and the connection is closed: where the
-    /// next call would begin nobody knows.
+    /// Ends a connection. A client that sent something else than a call is told so, if the call's name and number could
+    /// be read. The connection is closed, since nobody knows where the next call would begin.
     async fn ended(&mut self, end: &End) {
         match end {
             End::Malformed(error, head) => {

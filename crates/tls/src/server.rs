@@ -91,9 +91,8 @@ impl Server {
         now() > self.state().not_after
     }
 
-    /// Looks at the files, and takes them if they have changed. They are looked at when two calls in a row have
-    /// found the same, so that of a certificate and its key one is not taken without the other. Reads files, so
-    /// it may block.
+    /// Reads the files, and takes them if they have changed. They are taken only after two calls in a row have read the
+    /// same, so that a new certificate is not taken without its key. May block, since it reads files.
     pub fn renew(&self) -> Renewal {
         let found = self.files.read();
         let mut state = self.state();

@@ -140,7 +140,8 @@ impl Scan {
         }
     }
 
-    /// What was put down for what comes behind a value goes where the value is not whole.
+    /// If a value is not whole yet, takes back the pending step for the values behind it, and the count of the value:
+    /// the step is repeated when more bytes are there.
     fn undo(&mut self, whole: &Option<()>) {
         if whole.is_none() {
             self.pending.pop();

@@ -18,7 +18,7 @@ use crate::commands::program;
 use crate::failure::Failure;
 use crate::{files, output};
 
-/// How the messages of a server end that was named an object of another program, where it is Reprise's.
+/// The end of the message with which Reprise's server refuses an id that its program does not have.
 const UNKNOWN_ID: &str = "of the P4Info";
 
 /// Thrift's `load_new_config_file` saves programs without P4Info.
@@ -208,7 +208,7 @@ impl Shell {
     pub(super) async fn refused(&mut self, error: ClientError) -> Stop {
         let why = match &error {
             ClientError::Refused { code, message, .. } => self.other_program(*code, message).await,
-            // What reads and writes are for may be another than what forwards.
+            // Reads and writes may be for a saved program, not for the one that forwards.
             ClientError::NoPipeline => match self.client.p4info().await {
                 Err(error @ ClientError::NoP4Info) => return Stop::from(error),
                 Ok(_) => return Stop::failed(SAVED_WITHOUT_P4INFO),

@@ -1,8 +1,8 @@
-//! `reprise-control-kills`: a switch with a state file is killed at random moments while everything that there is to
-//! write is written to it, by P4Runtime and by Thrift, pipelines too. Started again, it has what it had answered, of a
-//! call that it had not answered all or nothing.
+//! `reprise-control-kills`: kills a switch with a state file at random moments, while state of every kind is written to
+//! it by P4Runtime and by Thrift, pipelines too. After the restart the switch must have everything that it had
+//! answered. Of a call without an answer it must have all or nothing.
 //!
-//! What that is says a second switch, without a file, which is never killed and is given the same calls.
+//! A second switch, without a state file, gets the same calls and is never killed: its state is the expected one.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -39,7 +39,8 @@ pub(super) fn dead_stores(ir: &Ir, primitives: &[Primitive]) -> Vec<Vec<FieldId>
                 read(ir, index, &mut later);
                 read(ir, value, &mut later);
             }
-            // It reads what nobody follows here, or does not always come to what is behind it.
+            // Any other primitive may read fields that are not followed here, or not go on to the
+            // next primitive.
             _ => later.clear(),
         }
     }

@@ -7,8 +7,9 @@
 //! after the other or side by side. A *run* is groups that follow each other; between them, fields
 //! stay in vectors. Behind the run each field is written that anything else may read.
 //!
-//! A lane has the lowest 32 bits of a number. That is all of an assigned field; what needs more
-//! than the lowest bits of its operand, a shift to the right, is taken only of what has no more.
+//! A lane has the lowest 32 bits of a number. An assigned field has no more bits. A shift to the
+//! right needs all bits of its operand, so it becomes a lane operation only if the operand fits
+//! into 32 bits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

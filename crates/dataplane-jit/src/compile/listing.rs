@@ -38,7 +38,8 @@ impl Listing {
     }
 }
 
-/// The text with others in the place of some words: those that begin so, by what is behind it.
+/// Replaces words of the text that begin with `begins`. `by` gets the rest of the word and gives
+/// the whole new word; if it gives none, the word stays.
 fn replaced(text: &str, begins: &str, by: impl Fn(&str) -> Option<String>) -> String {
     let mut parts = text.split(begins);
     let mut out = parts.next().unwrap_or_default().to_owned();

@@ -83,7 +83,7 @@ pub(crate) struct Unit<'p> {
     pub options: NativeOptions,
     module: JITModule,
     imports: HashMap<&'static str, FuncId>,
-    /// The code so far is of what one packet leaves for the next, or may be.
+    /// The code so far accesses state that one packet leaves for the next, or may do so.
     pub touches_state: bool,
     /// What is left to the interpreter.
     pub constructs: Vec<Construct>,

@@ -432,8 +432,8 @@ impl<'p> Emit<'_, '_, 'p> {
         }
     }
 
-    /// Where a value that does not fit the key's width would be compared whole, cutting it is
-    /// not the same.
+    /// Refuses a key value that may not fit its field's width, where the interpreter compares the
+    /// whole value: cutting it would give another result.
     fn check_key(
         &self,
         info: &TableInfo,

@@ -90,7 +90,8 @@ impl Native {
             }
             let came_to = self.arrive_headers(code.arrive_headers, &ingress, handle);
             let plain = Plain(came_to);
-            // What is not plain has no such queue either.
+            // A result that is not plain ends the rounds here, too: read as a priority, its bits
+            // name no queue.
             let Some(queue) = queue_of(plain.priority()) else {
                 break Stopped::Ingress(came_to);
             };

@@ -299,8 +299,9 @@ impl<'p> Values<'p> {
             }
             Primitive::AssignStack { to, .. } => self.lose_stack(*to),
             Primitive::Push(stack, _) | Primitive::Pop(stack, _) => self.lose_stack(*stack),
-            // They write nothing of the packet. A new primitive is to be thought about here: what it
-            // writes and is not followed would be kept for packets for which it is not true.
+            // These write nothing of the packet. Before a new primitive is added here, look at what
+            // it writes: if a write is not followed, the cache gives packets entries that their
+            // lookups would not find.
             Primitive::NoOp
             | Primitive::Jump(_)
             | Primitive::JumpIfZero(..)

@@ -5,8 +5,8 @@
 //! checksum: verification splits it into what the program may change before the update (headers'
 //! fields that are written, or whose header is written as a whole; every field of metadata) and
 //! what it cannot (the others, the payload), and puts the latter down with the packet. The
-//! update adds up the former as they are then. The two parts are those of the full computation,
-//! a sum of zeros alone stays apart from every other, so the result is its result, whether the
+//! update adds up the former as they are then. Both parts together are the full sum, and the folded
+//! sum is 0 only if all summands are 0. So the result is that of the full computation, whether the
 //! checksum was right or not. Where verification did not compute the sum (its condition did not
 //! hold, some header was not there), or the payload was cut, the update computes all of it.
 

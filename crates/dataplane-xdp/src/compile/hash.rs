@@ -140,7 +140,8 @@ impl Emit<'_> {
         };
         let n_whole = runs.len().saturating_sub(1);
         if runs[..n_whole].iter().any(|run| bits(self, run) % 8 != 0) {
-            // What follows would begin within a byte, or not: all of it is to be there.
+            // A run that is not whole bytes shifts the runs behind it by bits if its header is valid. So all headers
+            // have to be valid.
             self.all_valid(&runs)?;
             let all = runs.into_iter().flat_map(|(_, parts)| parts).collect();
             runs = vec![(None, all)];

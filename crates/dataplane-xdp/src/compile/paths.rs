@@ -51,7 +51,7 @@ pub(super) struct Paths {
     pub is_regular: bool,
     /// By visit: behind it the headers are not in the deparser's order, or there are gaps.
     ends_irregular: Vec<bool>,
-    /// What comes before a visit was found after it was looked at, so any may be irregular.
+    /// A visit was walked through before all headers that may precede it were known, so any visit may be irregular.
     is_unsure: bool,
     /// By visit, those that follow.
     next: Vec<Vec<usize>>,

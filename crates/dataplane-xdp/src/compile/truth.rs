@@ -251,8 +251,8 @@ impl Emit<'_> {
         self.same_found(&found, wanted, to, free, Self::same_members)
     }
 
-    /// Jumps where two are the same, or are not; one that an index beyond its stack names is like no other. `same`
-    /// goes on where they are the same.
+    /// Jumps if two headers or unions are the same, or if they are not. An index beyond its stack names one that equals
+    /// no other. `same` compares two that are there, and falls through if they are the same.
     fn same_found<T: Copy>(
         &mut self,
         (left, right): &(Found<'_, T>, Found<'_, T>),

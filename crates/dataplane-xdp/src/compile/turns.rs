@@ -14,8 +14,8 @@ use crate::{
 };
 
 /// How long a limit is known, in nanoseconds. Then the port is tried anew, which costs some copies of one packet: of
-/// 5,000 packets a second that leave in 64 copies each, one in a hundred. Whatever has changed meanwhile, packets are
-/// dropped for what is true no more for no longer.
+/// 5,000 packets a second that leave in 64 copies each, one in a hundred. A limit that is no longer true drops packets
+/// for this time at most.
 const KNOWN_FOR_NS: i32 = 20_000_000;
 
 /// Packets of fewer copies are always copied. To drop one costs nearly as much, and whoever empties the ring meanwhile
@@ -23,8 +23,8 @@ const KNOWN_FOR_NS: i32 = 20_000_000;
 const COPIES_MIN: i32 = 32;
 
 impl Emit<'_> {
-    /// Says at the first packet of a turn that this processor is within one ([`Heap::turns`]). What is read behind it is
-    /// at least as new as what was written when somebody found the processor outside of a turn.
+    /// Says at the first packet of a turn that this processor is within one ([`Heap::turns`]). If somebody found the
+    /// processor outside of a turn before that, all later reads see what had been written by then.
     pub(super) fn begin_turn(&mut self, aborted: Label) {
         self.asm.note("the first packet of a turn?");
         let heap = self.memory.heap;

@@ -189,7 +189,7 @@ impl Accesses for Uses<'_> {
         }
     }
 
-    // That it takes the packet out of its group is no way into one.
+    // The write of 0 to the multicast group is left out: it never sends a packet to a group.
     fn mark_to_drop(&mut self) {
         self.writes.insert(self.ir.metadata.egress_spec);
     }

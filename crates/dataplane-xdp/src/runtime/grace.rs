@@ -237,7 +237,8 @@ impl Graces {
         }
     }
 
-    /// Looks whether turns have ended what is wanted, for the one who does so whenever that is said.
+    /// Looks whether turns have ended the wanted period. For one caller alone, which looks again when [`Looked::again`]
+    /// says so.
     pub(crate) fn look(&self) -> Looked {
         let mut counts = self.counts();
         self.look_at(&mut counts);

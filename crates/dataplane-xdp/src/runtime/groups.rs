@@ -219,8 +219,9 @@ impl FanOuts {
         }))
     }
 
-    /// Makes spares for the next versions of the groups that there are, which are there a grace period later. False:
-    /// later, since others are coming, or a commit has maps that are to be there before it is shown.
+    /// Makes spares for the next versions of the present groups; the spares are ready a grace period later. False if it
+    /// has to be called again later, since other spares are still coming, or a commit has new maps that must be in the
+    /// outer map before it is shown.
     ///
     /// # Errors
     /// Why there are fewer spares than there should be. Without one a change of a group takes a little longer.
@@ -251,8 +252,8 @@ impl FanOuts {
         Ok(())
     }
 
-    /// Has them put into the outer map, which waits for a grace period. Where that is refused there are none, which
-    /// no packet depends on.
+    /// Has the spares put into the outer map, which waits for a grace period. If the kernel refuses, there are no
+    /// spares; no packet depends on them.
     fn put_spares(&mut self, made: Vec<Devices>, maps: &Arc<Maps>, graces: &Graces) {
         let (new, devices) = (std::mem::take(&mut self.new), self.layout.devices);
         let (maps, result) = (Arc::clone(maps), Arc::new(OnceLock::new()));

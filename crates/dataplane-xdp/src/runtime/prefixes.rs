@@ -44,7 +44,8 @@ impl Prefixes {
         let (bits, length) = split(key);
         let from = (bits.clone(), length + 1);
         let mut found = Vec::new();
-        // Those behind it that are longer ones of it; of one that was found all longer ones are left out.
+        // The prefixes that begin with this one follow it in the map. Those that begin with one that was found are left
+        // out.
         let mut last: Option<(Vec<u8>, u32)> = None;
         for ((other, other_length), body) in self.bodies.range(from..) {
             if cut(other, length) != bits {

@@ -222,7 +222,7 @@ impl Told {
         bodies.owners.get(&body).copied().map(EntryIndex::at)
     }
 
-    /// Bodies of a table below which all are that were ever given out.
+    /// An upper bound for a table: the numbers of all bodies that were ever given out are below it.
     pub(crate) fn n_used(&self, table: TableId) -> u32 {
         let bodies = self.tables.get(&TableRef::Program(table.index()));
         bodies.map_or(0, |bodies| match bodies.layout.index {
@@ -340,7 +340,8 @@ impl Told {
         let counted = bodies.count_mask(&key);
         counted.map_err(|reason| left(at, reason))?;
         let rank = bodies.rank(priority);
-        // Not where the age counts, which is another one's.
+        // The entry gets the body of an entry with the same key that this commit removes. Not in a ternary table: there
+        // the body's rank has the age of the removed entry.
         if !bodies.has_age
             && let Some(body) = bodies.removed.remove(&key)
         {

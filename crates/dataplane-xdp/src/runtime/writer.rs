@@ -20,12 +20,12 @@ use super::messages::{Failure, Freed, Message, Op, Progress, TableRef, Waiting};
 use super::table::{Table, TableOp};
 use crate::image::{EncodedKey, GroupArg, TableLayout};
 
-/// How long no commit has come when keys of removed entries are taken out. In the grace period after that no other
-/// key can be put in, which a commit that comes then waits for.
+/// Keys of removed entries are taken out when no commit has come for this time. In the grace period after that no other
+/// key can be put in, and a commit that has one waits for its end.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// How long what has waited for a grace period of RCU waits on for whoever has drained: he writes next, and would
-/// wait for another period. Some calls take as long.
+/// How long commits that have waited for a grace period of RCU are held back after a drain: whoever has drained writes
+/// next, and would wait for another period. Some calls take as long.
 const HELD_BACK: Duration = Duration::from_millis(4);
 
 /// Keys of removed entries that are not waited with.
@@ -349,7 +349,7 @@ impl Writer {
             self.tidy()?;
             waiting.refill(|ops| self.free_from(ops));
         }
-        // What waits would wait for keys, too, that are taken out now.
+        // No keys are taken out while commits wait, since the commits would have to wait for that, too.
         match waiting.is_empty() {
             true => self.tidy()?,
             false => self.free()?,
@@ -406,7 +406,7 @@ impl Writer {
             self.commit(&waiting.ops)?;
             self.n_commits += waiting.n_commits;
             self.shown.push_back((self.graces.now(), self.n_commits));
-            // They come within the grace period that is asked for now.
+            // The spares are ready when the grace period that is asked for below ends.
             self.stock(true);
         }
         let now = self.graces.now();

@@ -17,9 +17,9 @@ pub trait Copies: Leave {
     fn next_copy(&mut self) -> Option<EgressInput>;
 }
 
-/// Runs [`Copies`] as [`Engine::egress`], [`Engine::frame`] and [`Engine::discard`] would: what
-/// [`Engine::fan_out`] comes to in any engine. Ends with a copy of which something else comes than
-/// that it leaves, its length known, and gives that.
+/// Runs [`Copies`] one by one, by [`Engine::egress`], [`Engine::frame`] and [`Engine::discard`]:
+/// the meaning of [`Engine::fan_out`] in every engine. Ends at the first copy that does not just
+/// leave as a finished frame ([`EgressOutcome::is_plain`]), and gives that copy's outcome.
 pub fn one_by_one<E: Engine + ?Sized>(
     engine: &mut E,
     state: &mut State,

@@ -93,9 +93,10 @@ pub const DIGEST_QUEUE_MAX: usize = 4_096;
 /// Idle timeouts waiting for the control plane; further ones are counted as lost.
 pub const IDLE_TIMEOUT_QUEUE_MAX: usize = 65_536;
 
-/// Nanoseconds an entry between two searches of a table for idle entries. A look at an entry takes some
-/// two, so a search takes a few of a hundred of the time at most, and an entry of the largest tables is
-/// told of a tenth of a second late; each time out of a million would be a search of its own without it.
+/// Nanoseconds between two searches of a table for idle entries, for each of its entries. A look at
+/// an entry takes about 2 ns, so searches take a few percent of the time at most. An idle entry of
+/// the largest tables is reported up to a tenth of a second late. Without this, each of a million
+/// timeouts could cause a search.
 pub const IDLE_SWEEP_NS_PER_ENTRY: u64 = 100;
 
 /// Packet-ins waiting for the control plane; further ones are dropped and counted.

@@ -73,7 +73,8 @@ fn shard<Q: Hash + ?Sized>(key: &Q) -> usize {
     (fold.finish() >> 32) as usize % limits::MAP_SHARDS
 }
 
-/// Cheaper than the shard's own hash, which it must not be like: keys of one shard would meet in it.
+/// Chooses the shard. It is cheaper than the shard's own hash, and must differ from it: otherwise
+/// the keys of one shard would collide there.
 struct Fold(u64);
 
 impl Fold {

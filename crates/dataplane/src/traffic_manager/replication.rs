@@ -64,7 +64,8 @@ fn check_replicas(what: &str, replicas: &[Replica]) -> Controlled {
     Ok(())
 }
 
-/// Refuses backups of no replica, on the port of their replica, and what of all could not be made.
+/// Refuses backups without a replica, backups on the port of their replica, and, of replicas and
+/// backups together, what [`check_replicas`] refuses.
 fn check_backups(what: &str, replicas: &[Replica], backups: &[Vec<Replica>]) -> Controlled {
     if backups.len() > replicas.len() {
         return invalid(format!(

@@ -113,8 +113,9 @@ impl Run<'_> {
 }
 
 impl V1Model {
-    /// The copies of one packet whose turn it is, and how many of them may leave, from 1: before so
-    /// many frames have left, before something else is to be done, to ports that frames leave by.
+    /// The replica batch whose turn it is, and how many of its copies may leave now, from 1:
+    /// `max_frames` at most, none after the next look at a frame is due, none from the first port
+    /// on that frames do not leave by.
     pub(super) fn replica_batch(&self, max_frames: usize) -> Option<(ReplicaBatch, usize)> {
         let batch = self.traffic.egress.replica_batch(self.state.now)?;
         if !self.may_fuse(&batch.packet.common) {

@@ -376,8 +376,8 @@ impl Lower<'_> {
         (self.action_name(used.action), arguments)
     }
 
-    /// The default entry as the JSON has it. That of a table with an action profile is left out
-    /// where it does nothing, and BMv2 lets the whole of it be constant, not an action alone.
+    /// The default entry for the JSON. If the table has an action profile, a default of `NoAction` is left out, and the
+    /// action's own flag for a constant is cleared: BMv2 allows only the whole entry to be constant.
     fn written_default(
         &self,
         table: &ir::Table,

@@ -51,8 +51,9 @@ fn actions(program: &mut Program, visible: &Visible) {
         let seen = visible.actions.as_ref();
         used.contains(&action.id) || seen.is_some_and(|seen| seen.contains(&action.name))
     });
-    // The P4Info names an action that a control calls and no table has. Nothing runs it, since the call has a
-    // copy; what it would use must not be there a second time: control planes count custom hashes.
+    // These actions stay only because the P4Info names them: a control calls them, and no table has them. Nothing runs
+    // them, since each call has a copy of the body. Their bodies are cleared, so that a calculation is not there twice:
+    // control planes count custom hashes.
     let idle = program.actions.iter_mut();
     for action in idle.filter(|action| !used.contains(&action.id)) {
         action.primitives.clear();

@@ -63,7 +63,7 @@ impl Checker<'_> {
 
     fn annotation_value(&mut self, value: &ast::Expr) -> ast::Expr {
         let kind = match &*value.kind {
-            // That these are no values of an annotation is said where no types are needed.
+            // A list or a struct is no value of an annotation. `annotation_rules` reports it, without types.
             ast::ExprKind::List(_) | ast::ExprKind::Struct(..) => return value.clone(),
             _ => {
                 let known = self.expr(value);

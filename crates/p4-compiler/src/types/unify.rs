@@ -216,7 +216,8 @@ impl Checker<'_> {
         let required = |wanted: &&SignatureParameter| wanted.default.is_none() && !wanted.optional;
         let n_min = signature.parameters.iter().filter(required).count();
         if parameters.len() < n_min || parameters.len() > signature.parameters.len() {
-            // Which of them is which cannot be said; the other blocks are not to be measured by it.
+            // With this number of parameters it is unknown which parameter is which. So this block must not decide
+            // about type arguments that other blocks are checked against.
             return;
         }
         let mut inner = Bindings::new();

@@ -169,7 +169,8 @@ fn watched_port(what: &str, watch: Option<Watch<'_>>) -> EntityResult<Option<Por
     }
 }
 
-/// A group of an entry's own. How the selection mode and the size were written is the entry's form.
+/// A group that belongs to one entry. How its selection mode and its size semantics were written is kept in the entry's
+/// note ([`form`]).
 pub(super) fn one_shot(
     pipeline: &Pipeline,
     table: &Table,

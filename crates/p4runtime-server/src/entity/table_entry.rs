@@ -80,8 +80,9 @@ fn insert(
     })
 }
 
-/// An unset counter stays as it is, and so do action, idle timeout and metadata where the action is unset; an
-/// unset meter is green. Of a constant entry only counter and meter can be set.
+/// A MODIFY. An unset counter stays unchanged. If the action is unset, action, idle timeout and metadata stay
+/// unchanged. An unset meter config takes the rates away, so the meter is green. Only counter and meter of a constant
+/// entry can be set.
 fn modify(
     pipeline: &Pipeline,
     table: &Table,

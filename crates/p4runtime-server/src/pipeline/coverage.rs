@@ -1,4 +1,5 @@
-//! What of a program its P4Info leaves out, and what of a table it promises otherwise.
+//! Logs where a P4Info differs from its program: objects that the P4Info leaves out, and tables to which it gives
+//! another size.
 //!
 //! Neither is refused: BMv2's simple_switch_grpc compares the two nowhere (PI/src/pi_imp.cpp,
 //! `_pi_update_device_start`), and controllers may load one with less in it on purpose. But a controller can

@@ -16,8 +16,8 @@ use crate::error::{EntityError, EntityResult};
 pub(crate) struct PacketHeader {
     fields: Vec<HeaderField>,
     len_bytes: usize,
-    /// The program has it. One that declares a header and does not use it has nothing that would say
-    /// how wide translated fields are, and no packet with it.
+    /// False if the program declares the header, does not use it, and a field is translated: then nothing says how wide
+    /// that field is, and no packet has the header.
     is_there: bool,
 }
 

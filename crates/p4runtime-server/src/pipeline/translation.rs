@@ -359,8 +359,8 @@ impl<'a> Types<'a> {
         self.values(Some(named), controller_bits, data_bits)
     }
 
-    /// How values of `data_bits` are written that the P4Info says have `controller_bits`; an error
-    /// where the two do not go together.
+    /// How controllers write values that have `controller_bits` in the P4Info and `data_bits` in the data plane; an
+    /// error if the two do not fit.
     pub(super) fn values(
         &mut self,
         named: Option<&P4NamedType>,

@@ -104,8 +104,8 @@ fn priority(table: &Table, words: &mut Vec<&str>) -> Result<i32, Error> {
     })
 }
 
-/// What is before the arrow and what behind it. Where there is none, the last word stands for it in BMv2's command
-/// line, so it does here, which is told.
+/// The words before the arrow and those behind it. Without an arrow BMv2's command line takes the last word for it. So
+/// does this one, and says so on standard error.
 fn at_arrow<'a>(
     session: &Session,
     words: &'a [&'a str],

@@ -42,8 +42,8 @@ impl Transactions {
         })
     }
 
-    /// Whether opening the file has gone back behind its last transaction: it ends with a transaction of its own,
-    /// whose number follows that of the one that it has taken.
+    /// Whether redb dropped the last transaction when it opened the file. Opening ends with a transaction of its own,
+    /// whose number follows that of the last transaction that redb has kept.
     pub(super) fn is_rolled_back(self, opened: Self) -> bool {
         opened.newest <= self.counts
     }

@@ -185,7 +185,8 @@ impl EventLoop {
         self.offload_told_of = self.switch.generation();
     }
 
-    /// What was written for the program had a place of it left that was the offload's.
+    /// Logs the places of the program that the offload leaves to the engine from now on, because of what was written
+    /// for the program.
     fn tell_newly_left(&self, left: &[Interpreted]) {
         let Some(OffloadStatus::Forwarding(before)) = &self.offload_told else {
             return;

@@ -25,7 +25,7 @@ use bmv2_thrift::exception::{Exception, MulticastCode};
 /// The hash by which BMv2 chooses a LAG's port.
 const LAG_HASH: usize = 0xff;
 
-/// One by which BMv2 copies a packet to some ports.
+/// A node of BMv2's replication engine: it copies a packet to its ports and LAGs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Node {
     rid: u16,

@@ -147,8 +147,8 @@ fn group_code(kind: ControlErrorKind) -> TableCode {
     }
 }
 
-/// Adds something under the lowest id that is free. Where to look is remembered, since to read all that is there for
-/// each new one would take longer the more there are; it is read where the guess was wrong.
+/// Adds a member or a group under the lowest free id. A guess of this id is remembered, since reading all ids for each
+/// addition would take longer the more there are. If the guess was wrong, the ids are read.
 async fn add(
     site: &Site,
     target: Target,

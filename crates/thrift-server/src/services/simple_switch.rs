@@ -47,7 +47,7 @@ fn session(args: Args<'_>) -> Result<u32, Refusal> {
     Ok(args.i32(1)?.cast_unsigned())
 }
 
-/// A number that there is no port of goes to one that there is none of either, and is refused.
+/// A port's number. One that does not fit 16 bits becomes the highest, a port that does not exist, so it is refused.
 fn port(found: i32) -> PortId {
     PortId(u16::try_from(found).unwrap_or(u16::MAX))
 }

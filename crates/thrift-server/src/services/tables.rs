@@ -344,7 +344,8 @@ async fn reset_default(site: &Site, args: Args<'_>) -> Answered {
     write_default(site, target, None).await
 }
 
-/// How a handle is taken: BMv2 looks at the place alone where an entry's counter, meter or timeout is meant.
+/// What a handle means. For an entry's counter, meter or timeout BMv2 uses only the place in the handle, whichever
+/// entry is there now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Means {
     TheEntry,

@@ -184,7 +184,8 @@ fn keeps_racers_out(message: &[u8]) -> bool {
     is_default && update.election_id.is_some_and(|id| id.high > 0)
 }
 
-/// What a changed program does with frames and writes nobody can foresee: it is only verified.
+/// Whether a message would set a pipeline. A changed program is only verified, since nobody can foresee what it does
+/// with frames and writes.
 fn sets_pipeline(message: &[u8]) -> bool {
     let decoded = SetForwardingPipelineConfigRequest::decode(message);
     let verify: i32 = Action::Verify.into();

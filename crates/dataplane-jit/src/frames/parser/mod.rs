@@ -283,8 +283,10 @@ impl Writer<'_, '_, '_, '_> {
         self.e.primitive(&primitive);
     }
 
-    /// A number of bits as a signed word: negative where it is none; where it is beyond every
-    /// frame, one that is, too, and is as much a whole number of bytes.
+    /// A number of bits as a signed word. A negative number, or one of more than 64 bits, becomes
+    /// negative. A number of 64 bits whose highest bit is set becomes another one that is longer
+    /// than every frame; its lowest three bits stay, so it is a whole number of bytes if it was
+    /// one.
     fn length(&mut self, bits: &Expr) -> Native<Value> {
         let (words, signed) = self.e.exact(bits)?;
         let range = self.e.names().range(bits);

@@ -224,7 +224,8 @@ impl TernaryIndex {
                 self.blocks.insert(&self.store, entry);
             }
         }
-        // A tuple of one value, all its entries but a few in blocks, is none.
+        // If nearly all entries have the same value, only a few are in the tuple and the others
+        // went back to the blocks: then the tuple ends.
         if self.tuples[tuple as usize].len() <= self.tuple_entries_kept() {
             self.end_tuple(tuple, &mask);
         }

@@ -69,7 +69,8 @@ impl Running {
         self.left.is_empty()
     }
 
-    /// When it is to be looked at again; none where that is left to who is told of RCU's.
+    /// When to look at the period again; none once [`AT_MOST`] has passed: then RCU ends the period, and whoever waits
+    /// is told of that.
     pub(super) fn again(&self) -> Option<Duration> {
         (self.since.elapsed() < AT_MOST).then_some(EVERY)
     }

@@ -131,14 +131,16 @@ pub(super) fn limit(asm: &mut Assembler) {
 fn learn(asm: &mut Assembler) {
     let [first, unknown, any, learned] = [(); 4].map(|()| asm.label());
     asm.jump_if(Jump::Eq, R3, R1, first);
-    // Those of the last packet do not fit, or those that waited in the device's queue when it came, of the one before.
+    // The refused copies are of the last packet, or of the one before, which still waited in the device's queue. The
+    // limit counts neither.
     asm.alu(Alu::Sub, R3, R1);
     asm.alu_imm(Alu::Sub, R3, QUEUE_FRAMES as i32);
     asm.jump_if_imm(Jump::Sgt, R3, 0, learned);
     // A packet of many copies behind one of a few.
     asm.mov(R3, R2);
     asm.jump(unknown);
-    // The ring is full of what turns before have made: too much, if that was limited, else nothing is known.
+    // The turn's first packet was refused, so the ring is full of copies from turns before. If they had a limit, it was
+    // too high; else nothing is known.
     asm.place(first);
     asm.jump_if_imm(Jump::Eq, R2, 0, any);
     asm.mov(R3, R2);

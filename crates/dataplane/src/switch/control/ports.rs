@@ -52,8 +52,8 @@ impl Switch {
         }
     }
 
-    /// Only ports that are there can be watched. A switch that has none at all, that of a pipeline that
-    /// waits for its commit, leaves it to the one that does.
+    /// Refuses to watch a port that the switch does not have. The switch of a pipeline that waits
+    /// for its commit has no ports; it leaves the check to the switch that has them.
     pub(super) fn check_watched(&self, ports: impl Iterator<Item = PortId>) -> Controlled {
         let counters = &self.model.state.counters;
         if counters.ports().next().is_none() {

@@ -1,6 +1,8 @@
-//! What was, for control calls that are taken back: exactly as it was, as long as no packet came meanwhile.
+//! Snapshots, to take control calls back. A snapshot restores the exact state if no packet came
+//! meanwhile.
 //!
-//! Taken back in the reverse order: each finds what was there after its call.
+//! Calls are taken back in the reverse order, so that each snapshot finds the state that its call
+//! has left.
 
 use std::ops::Range;
 
@@ -66,7 +68,8 @@ impl Switch {
         }
     }
 
-    /// Those that were looked at after an entry that is back are so again.
+    /// Moves the younger entries of the same priority behind an entry that was put back: lookups
+    /// try them after it again.
     fn put_younger_last(&mut self, table: TableId, was: &SlotSnapshot) -> Controlled {
         for entry in &was.younger {
             let moved = self.target(table)?.table.put_last(*entry);

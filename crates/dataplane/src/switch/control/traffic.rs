@@ -20,7 +20,8 @@ impl Switch {
         self.done(change)
     }
 
-    /// With a group changes what sessions make that go to it.
+    /// Writes a multicast group. The clone sessions that go to the group make other copies then, so
+    /// they are told as changed, too.
     fn write_group(
         &mut self,
         id: u32,
@@ -107,8 +108,9 @@ impl Switch {
         self.write_traffic(&change, |traffic| traffic.sessions.delete(id))
     }
 
-    /// Clone sessions by id, from an id on: as many as have so many replicas, or one that has more; none
-    /// where there are no more. For whoever reads many piece by piece.
+    /// Clone sessions by id, from id `first` on, until they have `n_replicas` replicas together;
+    /// each session counts as one more. At least one session, unless there are no more. For whoever
+    /// reads many piece by piece.
     pub fn clone_sessions_from(&self, first: u32, n_replicas: usize) -> Vec<CloneSession> {
         let traffic = &self.model.traffic;
         let sessions = some(
