@@ -6,6 +6,7 @@
 )]
 
 mod beside;
+mod cable;
 #[path = "../../packet-io/tests/frames/mod.rs"]
 mod frames;
 #[path = "../../packet-io/tests/namespace/mod.rs"]

@@ -8,6 +8,7 @@
 )]
 
 mod beside;
+mod cable;
 #[path = "../../packet-io/tests/frames/mod.rs"]
 mod frames;
 #[path = "kernel_faults/groups.rs"]
@@ -23,8 +24,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beside::{Beside, N_PORTS, ethtool, frame, left, packets};
+use beside::{Beside, N_PORTS, frame, left, packets};
 use bpf::{AttachMode, Instruction, Link, Program, ProgramConfig, ProgramKind};
+use cable::ethtool;
 use dataplane::trace::{TraceEvent, TraceSink};
 use dataplane::{
     ActionCall, DropReason, MatchField, OffloadNotice, OffloadStatus, PortId, Switch, TableEntry,

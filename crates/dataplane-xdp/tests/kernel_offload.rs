@@ -7,6 +7,7 @@
 )]
 
 mod beside;
+mod cable;
 #[path = "../../packet-io/tests/frames/mod.rs"]
 mod frames;
 #[path = "../../packet-io/tests/namespace/mod.rs"]
@@ -16,7 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use beside::{Beside, burst, ethtool, frame, left, packets};
+use beside::{Beside, burst, frame, left, packets};
+use cable::ethtool;
 use dataplane::{DropReason, MulticastGroup, OffloadStatus, PortId, Replica, Stream, TableAction};
 use frames::PATIENCE;
 use namespace::{in_root_namespace, ip};

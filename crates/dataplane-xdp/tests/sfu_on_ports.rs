@@ -6,6 +6,7 @@
     reason = "a test stops at what it did not expect"
 )]
 
+mod cable;
 #[path = "../../packet-io/tests/frames/mod.rs"]
 mod frames;
 #[path = "../../packet-io/tests/namespace/mod.rs"]
@@ -13,17 +14,17 @@ mod namespace;
 mod support;
 
 use std::os::fd::AsFd;
-use std::process::Command;
 use std::time::Instant;
 
 use bpf::{Map, MapConfig, MapKind, Program, ProgramConfig, ProgramKind};
+use cable::{cable, interface_index, served};
 use dataplane::{OffloadStatus, PortId, Switch, SwitchConfig};
 use dataplane_xdp::asm::{Assembler, Helper, Reg, Symbol};
 use dataplane_xdp::image::MapRef;
-use dataplane_xdp::runtime::{KernelOffload, KernelPort};
+use dataplane_xdp::runtime::KernelOffload;
 use frames::PATIENCE;
-use namespace::{in_root_namespace, veth_pair};
-use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
+use namespace::in_root_namespace;
+use packet_io::{AfPacketPort, AfXdpPort, Port};
 use support::{counts, program_at, root, sfu};
 
 const N_PORTS: u16 = 4;
@@ -57,13 +58,6 @@ fn redirecting(devices: &Map) -> Program {
     program.unwrap()
 }
 
-fn interface_index(name: &str) -> u32 {
-    let mut ip = Command::new("ip");
-    let shown = ip.args(["-oneline", "link", "show", name]).output();
-    let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
-    shown.split(':').next().unwrap().parse().unwrap()
-}
-
 /// By port what leaves.
 type Sent = Vec<Vec<Vec<u8>>>;
 
@@ -77,24 +71,11 @@ struct Sides {
 
 impl Sides {
     fn new(n_viewers: u16) -> Sides {
-        let (mut ports, mut outside) = (Vec::new(), Vec::new());
-        for port in 0..N_PORTS {
-            let (inner, outer) = (format!("in{port}"), format!("out{port}"));
-            veth_pair(&inner, &outer);
-            let mut ethtool = Command::new("ethtool");
-            let set = ethtool.args(["-K", &outer, "gro", "on"]).status();
-            assert!(set.unwrap().success());
-            ports.push(AfXdpPort::open(&inner, &AfXdpConfig::default()).unwrap());
-            outside.push(AfPacketPort::open(&outer, AfPacketConfig::default()).unwrap());
-        }
+        let (ports, outside): (Vec<_>, Vec<_>) = (0..N_PORTS).map(cable).unzip();
         let mut beside = switch(n_viewers);
-        let served = (0..).zip(&ports).map(|(id, port)| KernelPort {
-            id: PortId(id),
-            interface: port.interface(),
-        });
         let start = Instant::now();
         let clock = Box::new(move || start.elapsed().as_nanos() as u64);
-        let offload = KernelOffload::new(served.collect(), clock);
+        let offload = KernelOffload::new(served((0..).zip(&ports)), clock);
         beside.set_offload(Some(Box::new(offload)));
         let status = beside.offload_status();
         assert!(

@@ -6,6 +6,7 @@
     reason = "a test stops at what it did not expect"
 )]
 
+mod cable;
 #[path = "../../packet-io/tests/frames/mod.rs"]
 mod frames;
 #[path = "../../packet-io/tests/namespace/mod.rs"]
@@ -14,14 +15,14 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Instant;
 
+use cable::{cable, served};
 use dataplane::{Nanos, OffloadStatus, PortId, Program, Switch, SwitchConfig};
-use dataplane_xdp::runtime::{KernelOffload, KernelPort};
+use dataplane_xdp::runtime::KernelOffload;
 use frames::PATIENCE;
-use namespace::{in_root_namespace, veth_pair};
-use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
+use namespace::in_root_namespace;
+use packet_io::{AfPacketPort, AfXdpPort, Port};
 use support::{counts, files};
 
 /// An Ethernet header: no interface sends less.
@@ -34,15 +35,8 @@ struct Pair {
 
 impl Pair {
     fn new(port: u16) -> Pair {
-        let (inner, outer) = (format!("in{port}"), format!("out{port}"));
-        veth_pair(&inner, &outer);
-        let mut ethtool = Command::new("ethtool");
-        let set = ethtool.args(["-K", &outer, "gro", "on"]).status();
-        assert!(set.unwrap().success());
-        Pair {
-            inside: AfXdpPort::open(&inner, &AfXdpConfig::default()).unwrap(),
-            outside: AfPacketPort::open(&outer, AfPacketConfig::default()).unwrap(),
-        }
+        let (inside, outside) = cable(port);
+        Pair { inside, outside }
     }
 }
 
@@ -172,15 +166,13 @@ struct Seen {
 fn run(wires: &mut Wires, program: Program, commands: &Commands) -> Result<Seen, String> {
     let mut switch = Switch::new(SwitchConfig::default());
     wires.clear();
-    let served = ports_of(commands).into_iter().map(|port| {
-        switch.add_port(PortId(port));
-        KernelPort {
-            id: PortId(port),
-            interface: wires.pairs[&port].inside.interface(),
-        }
-    });
+    let ports = ports_of(commands);
+    for port in &ports {
+        switch.add_port(PortId(*port));
+    }
+    let ports = ports.iter().map(|port| (*port, &wires.pairs[port].inside));
     let clock = Box::new(|| 0);
-    let offload = KernelOffload::new(served.collect(), clock);
+    let offload = KernelOffload::new(served(ports), clock);
     switch.set_offload(Some(Box::new(offload)));
     let (outcome, mut switch) = stf::run_over(wires, switch, program.clone(), commands, None);
     let why_not = match switch.offload_status() {

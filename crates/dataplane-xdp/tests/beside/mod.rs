@@ -4,7 +4,6 @@
 #![allow(dead_code, reason = "shared by several test binaries")]
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -14,12 +13,12 @@ use dataplane::{
     Program, Replica, Switch, SwitchConfig, TableEntry, TableId,
 };
 use dataplane_xdp::runtime::{KernelOffload, KernelPort};
-use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
+use packet_io::{AfPacketPort, AfXdpPort, Port};
 
 pub mod burst;
 
+use crate::cable::{cable, interface_index, served};
 use crate::frames::{PATIENCE, numbered, receive, send};
-use crate::namespace::veth_pair;
 
 pub const N_PORTS: u16 = 3;
 
@@ -40,19 +39,6 @@ fn set_program(switch: &mut Switch, name: &str) -> TableId {
     let table = program.table("ExchangeIngress.addresses").unwrap();
     switch.set_program(program);
     table
-}
-
-pub fn ethtool(arguments: &str) {
-    let mut command = Command::new("ethtool");
-    let output = command.args(arguments.split_whitespace()).output().unwrap();
-    assert!(output.status.success(), "ethtool {arguments}: {output:?}");
-}
-
-fn interface_index(name: &str) -> u32 {
-    let mut ip = Command::new("ip");
-    let shown = ip.args(["-oneline", "link", "show", name]).output();
-    let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
-    shown.split(':').next().unwrap().parse().unwrap()
 }
 
 /// A frame to an address, with a number.
@@ -87,14 +73,7 @@ impl Beside {
 
     /// With a program of `programs`, and what is written before the kernel has it.
     pub fn with(name: &str, prepare: impl FnOnce(&mut Switch)) -> Beside {
-        let (mut ports, mut outside) = (Vec::new(), Vec::new());
-        for port in 0..N_PORTS {
-            let (inner, outer) = (format!("in{port}"), format!("out{port}"));
-            veth_pair(&inner, &outer);
-            ethtool(&format!("-K {outer} gro on"));
-            ports.push(AfXdpPort::open(&inner, &AfXdpConfig::default()).unwrap());
-            outside.push(AfPacketPort::open(&outer, AfPacketConfig::default()).unwrap());
-        }
+        let (ports, outside) = (0..N_PORTS).map(cable).unzip();
         let mut switch = Switch::new(SwitchConfig::default());
         (0..N_PORTS).for_each(|port| switch.add_port(PortId(port)));
         let table = set_program(&mut switch, name);
@@ -118,11 +97,7 @@ impl Beside {
 
     /// The ports as an offload serves them.
     pub fn served(&self) -> Vec<KernelPort> {
-        let ports = (0..).zip(&self.ports).map(|(id, port)| KernelPort {
-            id: PortId(id),
-            interface: port.interface(),
-        });
-        ports.collect()
+        served((0..).zip(&self.ports))
     }
 
     pub fn set_offload(&mut self) {
