@@ -90,6 +90,19 @@ def test_a_process_that_a_test_leaves_behind_is_not_waited_for(tmp_path: Path) -
     assert "1 programs, 0 failed" in said
 
 
+def test_a_program_that_hangs_is_ended_and_shows_how_far_it_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUST_TESTS_LIMIT_S", "1")
+    hanging = "echo 'test a ... ok'; exec sleep 300"
+    status, said = rust_tests(cargo(tmp_path, {"one": hanging, "two": PASSING}))
+    assert status == 1
+    assert "test a ... ok\n" in said
+    assert "\nerror: " in said
+    assert "test one did not end within 1 s" in said
+    assert "rust-tests: 2 programs, 1 failed" in said
+
+
 def test_a_compilation_that_fails_is_a_failure_and_nothing_runs(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     status, _ = rust_tests(cargo(tmp_path, {"one": f"touch {ran}"}, status=101))

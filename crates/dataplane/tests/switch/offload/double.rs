@@ -599,8 +599,11 @@ impl Offload for Double {
     }
 
     fn take_digests(&mut self, n_max: usize, accounts: &mut Accounts<'_>) -> usize {
-        let n = self.core().give_digests(n_max, accounts);
-        if !self.core().is_flooding {
+        let (n, is_flooding) = {
+            let mut core = self.core();
+            (core.give_digests(n_max, accounts), core.is_flooding)
+        };
+        if !is_flooding {
             self.woken.read_exact(&mut vec![0; n]).unwrap();
         }
         n
