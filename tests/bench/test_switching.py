@@ -27,11 +27,13 @@ def test_what_is_offered_comes_out_of_the_other_port(
     with running(Setting(contestant, PORT, program, published()), tmp_path / "files") as up:
         assert (up.pid is None) == (contestant == LINUX)
         # The load counts until nothing came for 40 ms. Other tests may have the processor for
-        # longer: then fewer come than were sent, and the frames are offered again. More never come.
+        # longer: then frames are missing, which count in the next offer if they come after all.
+        missing = 0
         for _ in range(TRIES):
             run = offer(up, offered, PACKETS_PER_S, SECONDS)
-            assert run.copies <= run.sent
             assert run.others == 0
-            if run.copies == run.sent >= PACKETS_PER_S * SECONDS / 2:
+            before, missing = missing, missing + run.sent - run.copies
+            assert missing >= 0, "more came than was ever sent"
+            if missing in (0, before) and run.sent >= PACKETS_PER_S * SECONDS / 2:
                 return
-    raise AssertionError(f"in {TRIES} tries not once all: of {run.sent} came {run.copies}")
+    raise AssertionError(f"in {TRIES} offers not once all: {missing} are missing")
