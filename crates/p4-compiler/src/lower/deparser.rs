@@ -1,4 +1,4 @@
-//! The deparser: the order of headers.
+//! The deparser: the order of headers, and the calls before the first of them.
 
 use std::rc::Rc;
 
@@ -29,7 +29,7 @@ impl Lower<'_> {
         self.path.clone_from(&block.path);
         self.enter_instances(&block.path, &control.instances);
         let mut order = Vec::new();
-        self.emits(&control.apply, &mut order);
+        let primitives = self.straight_line(|lower| lower.emits(&control.apply, &mut order));
         self.path.clear();
         let source_info = self.source_info(control.span);
         self.json.deparsers.push(Deparser {
@@ -37,7 +37,7 @@ impl Lower<'_> {
             id: 0,
             source_info,
             order,
-            primitives: Vec::new(),
+            primitives,
         });
     }
 
@@ -70,6 +70,12 @@ impl Lower<'_> {
                     (Callee::ApplyBlock(object), _) => {
                         self.emit_block(object, &call.arguments, order, statement)
                     }
+                    // simple_switch calls these before it writes the first header.
+                    (Callee::ExternFunction(name, types), _)
+                        if matches!(&**name, "log_msg" | "assert" | "assume") =>
+                    {
+                        self.extern_function(name, types, &call.arguments, statement.span)
+                    }
                     _ => self.only_emit(statement),
                 },
                 StatementKind::Return(_) => return,
@@ -83,7 +89,7 @@ impl Lower<'_> {
             .error(
                 "E0612",
                 statement.span,
-                "simple_switch's deparser only emits headers",
+                "simple_switch's deparser only emits headers, and calls log_msg, assert and assume",
             )
             .help("do this at the end of egress");
     }

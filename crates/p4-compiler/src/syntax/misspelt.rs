@@ -10,6 +10,9 @@ use crate::spelling;
 /// Words before a name that declare nothing by it.
 const BEFORE_USE: &[&str] = &["else", "return", "in", "transition"];
 
+/// How far behind a `)` its `(` is looked for, so that the work stays linear.
+const ARGUMENT_TOKENS_MAX: usize = 1_000;
+
 /// The tokens with the keywords that were meant, where there are any, each with its error.
 pub fn mend(tokens: &[Token], sink: &mut Sink) -> Option<Vec<Token>> {
     let declared = declared(tokens);
@@ -43,6 +46,7 @@ fn declared(tokens: &[Token]) -> HashSet<&str> {
         match before.tok {
             Tok::Word(ref before) => !BEFORE_USE.contains(&&**before),
             Tok::Punct(">" | "]") => true,
+            Tok::Punct(")") => is_instantiated(tokens, at),
             // Type parameters and enumerators.
             Tok::Punct("<" | ",") => next.is_some_and(|next| next.is(",") || next.is(">")),
             _ => false,
@@ -52,6 +56,27 @@ fn declared(tokens: &[Token]) -> HashSet<&str> {
         .filter(|at| is_declared(*at))
         .filter_map(|at| tokens[at].word())
         .collect()
+}
+
+/// Whether the word behind a `)` is an instance's name: `register<bit<14>>(1) turn;`.
+fn is_instantiated(tokens: &[Token], at: usize) -> bool {
+    if !tokens
+        .get(at + 1)
+        .is_some_and(|next| next.is(";") || next.is("="))
+    {
+        return false;
+    }
+    let mut depth = 0;
+    let open = (0..at).rev().take(ARGUMENT_TOKENS_MAX).find(|at| {
+        depth += i32::from(tokens[*at].is(")")) - i32::from(tokens[*at].is("("));
+        depth == 0
+    });
+    let Some(ty) = open.and_then(|open| open.checked_sub(1)) else {
+        return false;
+    };
+    let is_annotation = ty > 0 && tokens[ty - 1].is("@");
+    let is_type = |word| !super::RESERVED.contains(&word);
+    tokens[ty].is(">") || !is_annotation && tokens[ty].word().is_some_and(is_type)
 }
 
 /// A word among the others.
