@@ -70,7 +70,7 @@ control Tags(inout aom_headers_t hdr, inout lanes_t lanes, inout bool has_keys) 
 
     apply {
         lane_keys.apply(hdr, lanes, has_keys);
-        bit<32> where = hdr.aom.epoch ++ hdr.aom.shard ++ hdr.aom.group;
+        bit<32> where = hdr.aom.epoch[7:0] ++ hdr.aom.shard ++ hdr.aom.group;
         lanes_absorb(lanes, where);
         lanes_round(lanes);
         lanes_round(lanes);

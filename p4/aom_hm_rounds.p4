@@ -76,7 +76,7 @@ control AomIngress(
 // One round of a shard's packet, with what comes before and after it.
 control Round(inout aom_headers_t hdr, inout lanes_t lanes, in bit<8> round) {
     apply {
-        bit<32> word = hdr.aom.epoch ++ hdr.aom.shard ++ hdr.aom.group;
+        bit<32> word = hdr.aom.epoch[7:0] ++ hdr.aom.shard ++ hdr.aom.group;
         if (round[3:1] == 1) {
             word = hdr.aom.sequence;
         } else if (round[3:1] == 2) {

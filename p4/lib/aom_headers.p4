@@ -24,12 +24,12 @@ const bit<8> AOM_REQUEST = 1; // a sender's: group and digest, everything else 0
 const bit<8> AOM_TAGGED = 2; // the sequencer's, with four tags: AOM-HM
 const bit<8> AOM_SIGNED = 3; // the coprocessor's, with signature and link: AOM-PK
 
-// Epoch, shard and group are the first word that a tag covers, the sequence number the second, the
-// digest the third and the fourth.
+// The low 8 bits of the epoch, shard and group are the first word that a tag covers, the sequence
+// number the second, the digest the third and the fourth. An epoch has keys of its own, so its other
+// bits need no tag.
 header aom_t {
     bit<8> kind;
-    bit<24> _reserved;
-    bit<8> epoch;
+    bit<32> epoch;
     bit<8> shard; // receivers 4 * shard .. 4 * shard + 3
     bit<16> group;
     bit<32> sequence; // from 1 on in each epoch

@@ -21,7 +21,7 @@ control AomSequencer(
     inout standard_metadata_t standard_metadata
 ) {
     // Written by the controller, a cell a group; `active` is 0 while an epoch is being advanced.
-    register<bit<8>>(AOM_GROUPS_MAX) epochs;
+    register<bit<32>>(AOM_GROUPS_MAX) epochs;
     register<bit<1>>(AOM_GROUPS_MAX) active;
     // The number that was given last; 0 at the start of an epoch.
     register<bit<32>>(AOM_GROUPS_MAX) sequences;

@@ -36,7 +36,8 @@ class LyingSequencer:
         stamp = struct.pack(">BBHI8s", self.epoch % 256, shard, self.group, number, digest)
         keys = self.keys[LANES * shard : LANES * (shard + 1)]
         tags = b"".join(_tag(key, stamp).to_bytes(4, "big") for key in keys)
-        return bytes([TAGGED, 0, 0, 0]) + stamp + tags + message
+        # Of the epoch the tags cover the low 8 bits.
+        return bytes([TAGGED]) + self.epoch.to_bytes(4, "big") + stamp[1:] + tags + message
 
 
 def _tag(key: bytes, stamp: bytes) -> int:

@@ -85,7 +85,7 @@ def test_confirms_that_no_member_signed_are_refused_and_counted(
 ) -> None:
     with four(logs, "--byzantine") as (group, client):
         liar = LyingSequencer.of(group.whole.state)
-        head = bytes([4, 0, 0, 0, liar.epoch % 256])
+        head = bytes([4]) + liar.epoch.to_bytes(4, "big")
         rest = liar.group.to_bytes(2, "big") + (1).to_bytes(4, "big") + bytes(32 + 64)
         before = group.members[0].counters
         client.send(group.places[0], head + bytes([9]) + rest, *[head + bytes([1]) + rest] * 2)

@@ -76,10 +76,7 @@ def signed_state(message: Message) -> tuple[bytes, bytes]:
     later = [message.certificate[at : at + 32] for at in range(head, len(message.certificate), 32)]
     state = link
     for place, digest in enumerate([hashlib.sha256(message.payload).digest(), *later]):
-        block = bytearray(
-            state + bytes(16) + struct.pack(">IHB", number + place, group, epoch % 256)
-        )
-        block[16:48] = bytes(a ^ b for a, b in zip(block[16:48], digest, strict=True))
+        block = state + digest + struct.pack(">IHI", number + place, group, epoch)
         state = hashlib.sha256(block).digest()
     return state, signature[::-1]
 

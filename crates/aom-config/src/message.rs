@@ -71,7 +71,7 @@ pub struct Membership {
     pub group: String,
     /// The group number in packets.
     pub number: u16,
-    /// The epoch; its low 8 bits are in packets.
+    /// The epoch, which packets have with 32 bits.
     pub epoch: u64,
     /// The address of requests; absent if they are sent to the sequencer's own address.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -259,9 +259,9 @@ impl Member {
 }
 
 impl Epoch {
-    /// Its low 8 bits, which packets have.
-    pub(crate) fn on_the_wire(&self) -> u8 {
-        self.number as u8
+    /// As packets have it: no epoch is above [`EPOCH_LAST`](aom::limits::EPOCH_LAST).
+    pub(crate) fn on_the_wire(&self) -> u32 {
+        self.number as u32
     }
 }
 

@@ -79,9 +79,10 @@ impl Certificate {
                 },
                 Sequencer::Signing(key),
             ) => {
-                let state = state_of(self.chain(), link, &hash, self.sequence);
+                let chain = membership.chain();
+                let state = state_of(chain, link, &hash, self.sequence);
                 membership.confirm_keys.is_empty()
-                    && self.verify_chain(&key, state, later, signature)
+                    && self.verify_chain((chain, &key), state, later, signature)
             }
             (Proof::Confirmed(confirms), _) => self.verify_confirms(membership, confirms, &hash),
             _ => false,
@@ -102,7 +103,7 @@ impl Certificate {
         let mut digest = [0; 8];
         digest.copy_from_slice(&hash[..8]);
         let stamp = Stamp {
-            epoch: self.epoch as u8,
+            epoch: membership.epoch_on_the_wire(),
             shard,
             group: self.group,
             sequence: self.sequence,
@@ -111,17 +112,10 @@ impl Certificate {
         half_siphash::verify(key, &stamp, tags[lane])
     }
 
-    fn chain(&self) -> ChainId {
-        ChainId {
-            group: self.group,
-            epoch: self.epoch as u8,
-        }
-    }
-
     /// Follows the chain from the packet's state to the signed one.
     fn verify_chain(
         &self,
-        key: &VerifyingKey,
+        (chain, key): (ChainId, &VerifyingKey),
         mut state: Hash,
         later: &[Hash],
         signature: &[u8; SIGNATURE_BYTES],
@@ -132,7 +126,7 @@ impl Certificate {
                 return false;
             };
             number = next;
-            state = state_of(self.chain(), &state, hash, number);
+            state = state_of(chain, &state, hash, number);
         }
         chain::verify(key, &state, signature)
     }

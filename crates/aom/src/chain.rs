@@ -1,9 +1,14 @@
 //! AOM-PK: packets linked by hashes, and signatures on some of them.
 //!
-//! A packet's state is SHA-256 of its block. The block holds the predecessor's state (its link), so a
-//! signature on a state covers all packets before it. Group and epoch end the block, so a packet of one chain
-//! never fits another. The published coprocessor has neither; its vectors are those of group 0, epoch 0, with
-//! a block without them. One key signs all chains; it is replaced before the 8 bits of an epoch repeat.
+//! A packet's state is SHA-256 of its block: link, SHA-256 of the message, number, group, epoch. The link is the
+//! predecessor's state, so a signature on a state covers all packets before it. Group and epoch separate the chains,
+//! which one key signs. Two different packets have different blocks, so two packets with one state are a collision of
+//! SHA-256.
+//!
+//! The published coprocessor has a shorter block without group and epoch, in which link and message overlap by XOR: a
+//! collision of 128 of its bits is enough there. It is the block of group 0 in epoch 0, so that the published vectors
+//! hold; the configuration service gives neither of these numbers. The blocks' lengths differ, so that a state of one
+//! form is none of the other.
 
 use k256::ecdsa::signature::hazmat::PrehashVerifier;
 use k256::ecdsa::{Signature, VerifyingKey};
@@ -15,15 +20,17 @@ use crate::wire::{LINK_BYTES, SIGNATURE_BYTES};
 pub type Hash = [u8; 32];
 
 /// Bytes of the published block: link and message overlap by 16 bytes.
-const BLOCK_BYTES: usize = LINK_BYTES + 16 + 4;
+const PUBLISHED_BLOCK_BYTES: usize = LINK_BYTES + 16 + 4;
+/// The chain that has the published block.
+const PUBLISHED_CHAIN: ChainId = ChainId { group: 0, epoch: 0 };
 
 /// Identifies a packet's chain: there is one in each epoch of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChainId {
     /// The group's number.
     pub group: u16,
-    /// The low 8 bits of the epoch.
-    pub epoch: u8,
+    /// The epoch.
+    pub epoch: u32,
 }
 
 /// The link of the epoch's first packet.
@@ -38,21 +45,26 @@ pub fn hash_of(message: &[u8]) -> Hash {
 /// The state of the packet with this link, message and number.
 #[must_use]
 pub fn state_of(chain: ChainId, link: &Hash, message: &Hash, sequence: u32) -> Hash {
-    let mut block = [0; BLOCK_BYTES];
+    if chain == PUBLISHED_CHAIN {
+        return published_state_of(link, message, sequence);
+    }
+    Sha256::new_with_prefix(link)
+        .chain_update(message)
+        .chain_update(sequence.to_be_bytes())
+        .chain_update(chain.group.to_be_bytes())
+        .chain_update(chain.epoch.to_be_bytes())
+        .finalize()
+        .into()
+}
+
+fn published_state_of(link: &Hash, message: &Hash, sequence: u32) -> Hash {
+    let mut block = [0; PUBLISHED_BLOCK_BYTES];
     block[..LINK_BYTES].copy_from_slice(link);
     for (byte, of_message) in block[16..48].iter_mut().zip(message) {
         *byte ^= of_message;
     }
     block[48..].copy_from_slice(&sequence.to_be_bytes());
-    let block = Sha256::new_with_prefix(block);
-    // With these three bytes it is 55 bytes long, the most that SHA-256 hashes in one step.
-    let (group, epoch) = (chain.group.to_be_bytes(), chain.epoch);
-    match (chain.group, epoch) {
-        (0, 0) => block,
-        _ => block.chain_update(group).chain_update([epoch]),
-    }
-    .finalize()
-    .into()
+    Sha256::digest(block).into()
 }
 
 /// Verifies the key's signature of a state. Both signatures of a pair (s, -s) are accepted: the published
@@ -96,8 +108,6 @@ mod tests {
         VerifyingKey::from_sec1_bytes(&point).expect("a point of the curve")
     }
 
-    const PUBLISHED_CHAIN: ChainId = ChainId { group: 0, epoch: 0 };
-
     /// Digest of the message, state, signature; both have the number 1 and no predecessor.
     const PUBLISHED: [(&str, &str, &str); 2] = [
         (
@@ -134,6 +144,25 @@ mod tests {
         }
     }
 
+    /// In the published block the second half of the link is added to the first half of the message's hash.
+    #[test]
+    fn what_is_moved_from_the_message_to_the_link_is_another_state_but_in_the_published_chain() {
+        let (link, message) = ([3; 32], [5; 32]);
+        let (mut other_link, mut other_message) = (link, message);
+        other_link[20] ^= 0x40;
+        other_message[4] ^= 0x40;
+        let pair = |chain| {
+            let first = state_of(chain, &link, &message, 7);
+            (first, state_of(chain, &other_link, &other_message, 7))
+        };
+        let (first, second) = pair(PUBLISHED_CHAIN);
+        assert_eq!(first, second);
+        for (group, epoch) in [(0, 1), (1, 0), (7, 1), (7, u32::MAX)] {
+            let (first, second) = pair(ChainId { group, epoch });
+            assert_ne!(first, second, "group {group}, epoch {epoch}");
+        }
+    }
+
     #[test]
     fn every_bit_of_a_block_changes_the_state() {
         let (link, message) = ([3; 32], [5; 32]);
@@ -150,7 +179,17 @@ mod tests {
         for bit in 0..32 {
             assert_ne!(state_of(chain, &link, &message, 7 ^ (1 << bit)), before);
         }
-        for (group, epoch) in [(0, 0), (0, 9), (3, 0), (3, 8), (2, 9), (0x0900, 3)] {
+        for (group, epoch) in [
+            (0, 0),
+            (0, 9),
+            (3, 0),
+            (3, 8),
+            (2, 9),
+            (9, 3),
+            (3, 9 + 256),
+            (3, 9 << 8),
+            (3, 9 | 1 << 31),
+        ] {
             assert_ne!(
                 state_of(ChainId { group, epoch }, &link, &message, 7),
                 before

@@ -222,7 +222,8 @@ impl Confirming {
         let confirm = packet.confirm;
         let number = u64::from(confirm.sequence);
         let refused = &mut self.refused;
-        let is_ours = (packet.group, packet.epoch) == (membership.group, membership.epoch as u8);
+        let is_ours =
+            (packet.group, u64::from(packet.epoch)) == (membership.group, membership.epoch);
         if !is_ours || usize::from(confirm.member) >= membership.confirm_keys.len() {
             refused.strangers += 1;
         } else if number < self.next {
@@ -292,7 +293,7 @@ impl Confirming {
             self.outgoing.push_back(
                 ConfirmPacket {
                     group: membership.group,
-                    epoch: membership.epoch as u8,
+                    epoch: membership.epoch_on_the_wire(),
                     confirm,
                 }
                 .write(),

@@ -26,11 +26,12 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The words that a tag covers, in the header's order.
+/// The words that a tag covers, in the header's order. Of the epoch they have the low 8 bits: the published sequencer
+/// has no more, and each epoch has fresh keys.
 fn words_of(stamp: &Stamp) -> [u32; 4] {
     let [d0, d1, d2, d3, d4, d5, d6, d7] = stamp.digest;
     [
-        u32::from(stamp.epoch) << 24 | u32::from(stamp.shard) << 16 | u32::from(stamp.group),
+        stamp.epoch << 24 | u32::from(stamp.shard) << 16 | u32::from(stamp.group),
         stamp.sequence,
         u32::from_be_bytes([d0, d1, d2, d3]),
         u32::from_be_bytes([d4, d5, d6, d7]),
@@ -107,7 +108,7 @@ mod tests {
         k1: 0x4241_3938,
     };
 
-    fn stamp(epoch: u8, shard: u8, sequence: u32, digest: u64) -> Stamp {
+    fn stamp(epoch: u32, shard: u8, sequence: u32, digest: u64) -> Stamp {
         Stamp {
             epoch,
             shard,

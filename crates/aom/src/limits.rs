@@ -5,6 +5,10 @@ use std::time::Duration;
 /// The most receivers of a group: tags of 16 shards.
 pub const RECEIVERS_MAX: u8 = 64;
 
+/// The last epoch that a group can have: packets have 32 bits of it. Epochs are never used again, so a group that has
+/// reached it is removed and added anew under another number.
+pub const EPOCH_LAST: u64 = u32::MAX as u64;
+
 /// The most numbers that are open at once. At 100,000 messages a second they pass in 10 ms.
 pub const WINDOW: u32 = 1024;
 

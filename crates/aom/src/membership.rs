@@ -2,8 +2,9 @@
 
 use k256::ecdsa::VerifyingKey;
 
+use crate::chain::ChainId;
 use crate::half_siphash::Key;
-use crate::limits::RECEIVERS_MAX;
+use crate::limits::{EPOCH_LAST, RECEIVERS_MAX};
 use crate::wire::LANES;
 
 /// A member's place in its group, and its keys.
@@ -11,7 +12,7 @@ use crate::wire::LANES;
 pub struct Membership {
     /// The group.
     pub group: u16,
-    /// The epoch; its low 8 bits are on the wire.
+    /// The epoch, at most [`EPOCH_LAST`].
     pub epoch: u64,
     /// The number of receivers, from 1 to 64.
     pub n_receivers: u8,
@@ -46,6 +47,9 @@ pub enum MembershipError {
         /// The number found.
         receiver: u8,
     },
+    /// An epoch that does not fit into a packet.
+    #[error("expected an epoch of at most {EPOCH_LAST}, found {0}")]
+    Epoch(u64),
     /// Only some members have confirm keys.
     #[error(
         "expected no keys for confirms, or one of each of {n_receivers} receivers, found {found}"
@@ -79,15 +83,33 @@ impl Membership {
         (n_members + n_liars) / 2 + 1
     }
 
+    /// The epoch as packets have it; of a membership that was [checked](Self::check) it is the whole epoch.
+    #[must_use]
+    pub fn epoch_on_the_wire(&self) -> u32 {
+        self.epoch as u32
+    }
+
+    /// The chain of the epoch's signed packets.
+    pub(crate) fn chain(&self) -> ChainId {
+        ChainId {
+            group: self.group,
+            epoch: self.epoch_on_the_wire(),
+        }
+    }
+
     /// # Errors
     ///
-    /// If its numbers contradict each other.
+    /// If its numbers contradict each other, or do not fit into packets.
     pub fn check(&self) -> Result<(), MembershipError> {
         let Membership {
+            epoch,
             n_receivers,
             receiver,
             ..
         } = *self;
+        if epoch > EPOCH_LAST {
+            return Err(MembershipError::Epoch(epoch));
+        }
         if n_receivers == 0 || n_receivers > RECEIVERS_MAX {
             return Err(MembershipError::Receivers(n_receivers));
         }

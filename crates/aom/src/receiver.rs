@@ -121,7 +121,7 @@ impl Receiver {
         if stamp.group != self.membership.group {
             return Err(Refusal::OtherGroup);
         }
-        if stamp.epoch != self.membership.epoch as u8 {
+        if u64::from(stamp.epoch) != self.membership.epoch {
             return Err(Refusal::OtherEpoch);
         }
         if stamp.sequence == 0 {

@@ -56,8 +56,8 @@ enum Kind {
 /// The sequencer's stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// The low 8 bits of the epoch.
-    pub epoch: u8,
+    /// The epoch.
+    pub epoch: u32,
     /// The shard: the four receivers of the tags; 0 in a signed packet.
     pub shard: u8,
     /// The group's number.
@@ -98,8 +98,8 @@ pub enum Authenticator {
 pub struct ConfirmPacket {
     /// The group's number.
     pub group: u16,
-    /// The low 8 bits of the epoch.
-    pub epoch: u8,
+    /// The epoch.
+    pub epoch: u32,
     /// The member's statement.
     pub confirm: Confirm,
 }
@@ -112,12 +112,12 @@ impl ConfirmPacket {
     #[must_use]
     pub fn read(datagram: &[u8]) -> Option<ConfirmPacket> {
         let (header, rest) = datagram.split_first_chunk::<CONFIRM_HEADER_BYTES>()?;
-        let [kind, _, _, _, epoch, member, g0, g1, s0, s1, s2, s3] = *header;
+        let [kind, e0, e1, e2, e3, member, g0, g1, s0, s1, s2, s3] = *header;
         let (hash, rest) = rest.split_first_chunk()?;
         let signature = <[u8; SIGNATURE_BYTES]>::try_from(rest).ok()?;
         (kind == Kind::Confirm as u8).then(|| ConfirmPacket {
             group: u16::from_be_bytes([g0, g1]),
-            epoch,
+            epoch: u32::from_be_bytes([e0, e1, e2, e3]),
             confirm: Confirm {
                 member,
                 sequence: u32::from_be_bytes([s0, s1, s2, s3]),
@@ -136,7 +136,9 @@ impl ConfirmPacket {
             hash,
             signature,
         } = self.confirm;
-        let mut datagram = vec![Kind::Confirm as u8, 0, 0, 0, self.epoch, member];
+        let mut datagram = vec![Kind::Confirm as u8];
+        datagram.extend(self.epoch.to_be_bytes());
+        datagram.push(member);
         datagram.extend(self.group.to_be_bytes());
         datagram.extend(sequence.to_be_bytes());
         datagram.extend(hash);
@@ -246,10 +248,10 @@ impl Stamp {
     fn read(header: &[u8; HEADER_BYTES]) -> Stamp {
         let [
             _,
-            _,
-            _,
-            _,
-            epoch,
+            e0,
+            e1,
+            e2,
+            e3,
             shard,
             g0,
             g1,
@@ -260,7 +262,7 @@ impl Stamp {
             digest @ ..,
         ] = *header;
         Stamp {
-            epoch,
+            epoch: u32::from_be_bytes([e0, e1, e2, e3]),
             shard,
             group: u16::from_be_bytes([g0, g1]),
             sequence: u32::from_be_bytes([s0, s1, s2, s3]),
@@ -269,7 +271,9 @@ impl Stamp {
     }
 
     fn write(&self, kind: Kind, datagram: &mut Vec<u8>) {
-        datagram.extend([kind as u8, 0, 0, 0, self.epoch, self.shard]);
+        datagram.push(kind as u8);
+        datagram.extend(self.epoch.to_be_bytes());
+        datagram.push(self.shard);
         datagram.extend(self.group.to_be_bytes());
         datagram.extend(self.sequence.to_be_bytes());
         datagram.extend(self.digest);
@@ -304,7 +308,7 @@ mod tests {
     use super::*;
 
     const STAMP: Stamp = Stamp {
-        epoch: 2,
+        epoch: 0x1112_1302,
         shard: 1,
         group: 0x0304,
         sequence: 0x0506_0708,
@@ -339,7 +343,7 @@ mod tests {
     fn the_header_is_as_the_switch_has_it() {
         let [tagged, ..] = packets();
         let expected = [
-            2, 0, 0, 0, 2, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, //
+            2, 0x11, 0x12, 0x13, 2, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, //
             0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xde, 0xad, 0xbe, 0xef,
         ];
         assert_eq!(tagged.write(), [&expected[..], b"message"].concat());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use aom::certificate::{Certificate, Proof};
 use aom::chain::hash_of;
 use aom::event::{DropNotification, Event, Message};
-use aom::limits::{CANDIDATES_MAX, FIRST_PROVED, PATIENCE, WINDOW};
+use aom::limits::{CANDIDATES_MAX, EPOCH_LAST, FIRST_PROVED, PATIENCE, WINDOW};
 use aom::membership::{Membership, MembershipError};
 use aom::receiver::Receiver;
 use aom::refused::Refused;
@@ -154,8 +154,10 @@ fn what_is_forged_replayed_or_of_others_is_refused_and_counted() {
     let mut receiver = sequencer.receiver(5, 1);
     let whole = sequencer.packets(1, b"message");
     // The second tag, from byte 24 on, is this receiver's.
-    let expected: [(usize, u8, Reason); 8] = [
+    let expected: [(usize, u8, Reason); 10] = [
         (0, 1, |refused| &mut refused.malformed),
+        (1, 1, |refused| &mut refused.other_epoch),
+        (3, 1, |refused| &mut refused.other_epoch),
         (4, 1, |refused| &mut refused.other_epoch),
         (5, 2, |refused| &mut refused.wrong_shard),
         (7, 1, |refused| &mut refused.other_group),
@@ -315,6 +317,17 @@ fn memberships_that_cannot_be_are_refused() {
         };
         assert_eq!(Receiver::new(membership, 1).map(|_| ()), Err(error));
     }
+    let last = Membership {
+        epoch: EPOCH_LAST,
+        ..sequencer.membership(4, 0)
+    };
+    let beyond = Membership {
+        epoch: EPOCH_LAST + 1,
+        ..last.clone()
+    };
+    let mut receiver = Receiver::new(last, 1).expect("a membership");
+    let refused = receiver.advance(beyond, None);
+    assert_eq!(refused, Err(MembershipError::Epoch(EPOCH_LAST + 1)));
 }
 
 #[test]

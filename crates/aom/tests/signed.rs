@@ -274,8 +274,9 @@ type Reason = fn(&mut Refused) -> &mut u64;
 fn what_is_of_others_or_altered_is_refused_and_counted() {
     let mut signing = Signing::new(2);
     let whole = signing.packet(b"message", true);
-    let expected: [(usize, u8, Reason); 10] = [
+    let expected: [(usize, u8, Reason); 11] = [
         (0, 1, |refused| &mut refused.malformed),
+        (1, 1, |refused| &mut refused.other_epoch),
         (4, 1, |refused| &mut refused.other_epoch),
         (5, 1, |refused| &mut refused.wrong_shard),
         (7, 1, |refused| &mut refused.other_group),

@@ -33,8 +33,8 @@ pub struct Group {
     pub slot: u16,
     /// The receivers' keys, by their numbers.
     pub keys: Vec<Key>,
-    /// The low 8 bits.
-    pub epoch: u8,
+    /// As packets have it.
+    pub epoch: u32,
 }
 
 impl Group {
@@ -116,7 +116,7 @@ impl Sequencers {
             }
         });
         self.add_keys(rng, group);
-        self.set(group, "epochs", &[group.epoch]);
+        self.set(group, "epochs", &group.epoch.to_be_bytes());
         self.set(group, "active", &[1]);
     }
 
@@ -147,7 +147,8 @@ impl Sequencers {
             let words: Vec<[u8; 4]> = (0..LANES).flat_map(lane).map(u32::to_be_bytes).collect();
             let args: Vec<&[u8]> = words.iter().map(<[u8; 4]>::as_slice).collect();
             let number = group.number.to_be_bytes();
-            let key: [&[u8]; 3] = [&number, &[group.epoch], &[shard]];
+            let epoch = group.epoch.to_be_bytes();
+            let key: [&[u8]; 3] = [&number, &epoch, &[shard]];
             self.all(|switches| switches.insert_exact("lane_keys", "set_keys", &key, &args));
         }
     }

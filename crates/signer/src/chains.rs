@@ -10,8 +10,7 @@ use crate::ratio::Unsigned;
 /// The end of a chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    /// The low 8 bits.
-    pub epoch: u8,
+    pub epoch: u32,
     /// The last packet's number.
     pub sequence: u32,
     /// The last packet's state.
@@ -28,7 +27,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    pub(crate) fn new(epoch: u8) -> Chain {
+    pub(crate) fn new(epoch: u32) -> Chain {
         Chain {
             epoch,
             sequence: 0,

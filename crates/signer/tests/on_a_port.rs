@@ -25,7 +25,7 @@ use reprise_signer::key::{Key, VARIABLE};
 
 const SECRET: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const GROUP: u16 = 7;
-const EPOCH: u8 = 1;
+const EPOCH: u32 = 0x6540_0001;
 const N_RECEIVERS: u8 = 3;
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(239, 1, 0, 7);
 const SENDER: PortId = PortId(1);
@@ -199,7 +199,7 @@ fn sequencer() -> Beside {
         ];
         switches.insert_exact("receivers", "set_receiver", &key, &arguments);
     }
-    switches.write_register("AomIngress.sequencer.epochs", 0, &[EPOCH]);
+    switches.write_register("AomIngress.sequencer.epochs", 0, &EPOCH.to_be_bytes());
     switches.write_register("AomIngress.sequencer.active", 0, &[1]);
     switches
 }

@@ -53,7 +53,7 @@ fn message(sequence: u32) -> Vec<u8> {
 }
 
 /// What the switch sends to the signer.
-fn stamped(group: u16, epoch: u8, sequence: u32) -> Vec<u8> {
+fn stamped(group: u16, epoch: u32, sequence: u32) -> Vec<u8> {
     let message = message(sequence);
     let packet = Packet {
         stamp: Stamp {
@@ -150,23 +150,21 @@ fn signatures_are_those_of_another_implementation() {
         let frames = given(&mut signer, US, stamped(GROUP, 1, sequence));
         assert_eq!(frames[0][LINK], link);
         // The block by hand; what is signed is its SHA-256.
-        let mut block = [0; 55];
+        let mut block = [0; 74];
         block[..32].copy_from_slice(&link);
-        for (at, byte) in Sha256::digest(message(sequence)).iter().enumerate() {
-            block[16 + at] ^= byte;
-        }
-        block[48..52].copy_from_slice(&sequence.to_be_bytes());
-        block[52..54].copy_from_slice(&GROUP.to_be_bytes());
-        block[54] = 1;
+        block[32..64].copy_from_slice(&Sha256::digest(message(sequence)));
+        block[64..68].copy_from_slice(&sequence.to_be_bytes());
+        block[68..70].copy_from_slice(&GROUP.to_be_bytes());
+        block[73] = 1;
         let mut signature = frames[0][SIGNATURE].to_vec();
         signature.reverse();
         let mut signature = Signature::from_compact(&signature).expect("two numbers");
         // It accepts only the smaller of the two values that s may have.
         signature.normalize_s();
         assert!(is_signed_by_key(&block, &signature), "number {sequence}");
-        block[54] = 2;
+        block[73] = 2;
         assert!(!is_signed_by_key(&block, &signature));
-        block[54] = 1;
+        block[73] = 1;
         link = Sha256::digest(block).into();
     }
 }
@@ -306,15 +304,24 @@ fn groups_and_epochs_have_chains_of_their_own() {
         let is_first = frames[0][LINK] == FIRST_LINK;
         assert_eq!(is_first, sequence == 1, "group {group}, epoch {epoch}");
     }
-    // 255 is before 0, and 129 after it.
-    for (epoch, n_out) in [(1, 0), (130, 0), (3, 1)] {
-        assert_eq!(
-            given(&mut signer, US, stamped(1, epoch, 1)).len(),
-            n_out,
-            "epoch {epoch}"
-        );
+    assert!(given(&mut signer, US, stamped(1, 1, 1)).is_empty());
+    assert_eq!(signer.counters().old_epoch, 1);
+}
+
+/// Epochs without traffic pass the signer unseen, and epochs that are a time jump.
+#[test]
+fn a_later_epoch_is_new_however_far_it_is_and_an_earlier_one_old() {
+    let mut signer = signer(1000);
+    let epochs = [1, 128, 129, 256, 257, 1 << 16, 1 << 31, 1 << 31 | 1, u32::MAX];
+    for (n_before, epoch) in epochs.into_iter().enumerate() {
+        let frames = given(&mut signer, US, stamped(1, epoch, 1));
+        assert!(frames.len() == 1 && is_signed(&frames[0]), "epoch {epoch}");
+        for old in &epochs[..n_before] {
+            assert!(given(&mut signer, US, stamped(1, *old, 1)).is_empty());
+        }
     }
-    assert_eq!(signer.counters().old_epoch, 2);
+    let n_old = epochs.len() * (epochs.len() - 1) / 2;
+    assert_eq!(signer.counters().old_epoch, n_old as u64);
 }
 
 #[test]

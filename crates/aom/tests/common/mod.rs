@@ -41,7 +41,7 @@ impl Tagging {
         shards
             .map(|(keys, shard)| {
                 let stamp = Stamp {
-                    epoch: self.epoch as u8,
+                    epoch: self.epoch as u32,
                     shard,
                     group: GROUP,
                     sequence,
@@ -94,7 +94,7 @@ impl Signing {
     fn chain(&self) -> ChainId {
         ChainId {
             group: GROUP,
-            epoch: self.epoch as u8,
+            epoch: self.epoch as u32,
         }
     }
 
@@ -111,7 +111,7 @@ impl Signing {
         let state = state_of(self.chain(), &link, &hash_of(message), sequence);
         let signature = self.key.sign_prehash(&state).expect("a hash is signed");
         let stamp = Stamp {
-            epoch: self.epoch as u8,
+            epoch: self.epoch as u32,
             shard: 0,
             group: GROUP,
             sequence,

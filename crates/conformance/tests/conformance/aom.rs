@@ -119,7 +119,7 @@ fn every_bit_of_what_is_covered_changes_the_tags_as_in_the_library() {
         let mut group = group.clone();
         group.epoch ^= 1 << bit;
         sequencers.add_keys(&mut rng, &group);
-        sequencers.set(&group, "epochs", &[group.epoch]);
+        sequencers.set(&group, "epochs", &group.epoch.to_be_bytes());
         let found = tags(&mut sequencers, &group, sequence, digest);
         assert_eq!(found, expected(&group, sequence, digest));
         assert!(differs(&found));
@@ -145,7 +145,7 @@ fn every_bit_of_a_key_changes_its_receivers_tag_and_no_other() {
         let [before, found] = [(0, &group), (1, &flipped_in)].map(|(at, group)| {
             let one = &mut sequencers[at];
             one.add_keys(&mut rng, group);
-            one.set(group, "epochs", &[group.epoch]);
+            one.set(group, "epochs", &group.epoch.to_be_bytes());
             tags(one, group, 7, 0x0102_0304_0506_0708)[0]
         });
         for other in 0..LANES {
@@ -163,7 +163,7 @@ fn random_packets_leave_both_forms_and_engines_alike_and_as_the_library_says() {
         .zip(0..)
         .map(|(n_receivers, slot)| {
             let mut group = Group::random(&mut rng, 1000 + slot, slot, n_receivers);
-            group.epoch = rng.u8(1..);
+            group.epoch = rng.u32(1..);
             sequencers.add(&mut rng, &group);
             group
         })
@@ -287,7 +287,7 @@ fn without_keys_of_the_epoch_nothing_leaves() {
     let mut sequencers = Sequencers::new();
     let group = Group::random(&mut rng, 9, 3, 5);
     sequencers.add(&mut rng, &group);
-    sequencers.set(&group, "epochs", &[group.epoch + 1]);
+    sequencers.set(&group, "epochs", &(group.epoch + 1).to_be_bytes());
     let whole = wire::request(Variant::Tagged, 0, b"message");
     assert!(sequencers.request(&group, &whole).is_empty());
     for form in &sequencers.forms {
