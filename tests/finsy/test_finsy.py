@@ -4,6 +4,7 @@ import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import finsy as fy
@@ -76,6 +77,18 @@ def test_the_pipeline_and_the_version_are_read_back(address: str) -> None:
             assert second.p4info.p4info == switch.p4info.p4info
 
     run(address, check)
+
+
+# spec: get-pipeline
+def test_a_controller_sets_its_pipeline_where_it_finds_none(address: str) -> None:
+    """Without `p4force` it asks for the cookie first, and goes on only where PI's error comes."""
+
+    async def main() -> None:
+        unforced = replace(options(), p4force=False)
+        async with asyncio.timeout(PATIENCE_S), fy.Switch("sw1", address, unforced) as switch:
+            await read_all(switch, fy.P4TableEntry("forward"))
+
+    asyncio.run(main())
 
 
 # spec: table-entry.matches

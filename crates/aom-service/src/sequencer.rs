@@ -312,6 +312,8 @@ impl Connection {
         client.take_turn(std::time::Duration::ZERO, |_| {}).await?;
         let found = match client.pipeline(ResponseType::P4infoAndCookie).await {
             Err(ClientError::NoPipeline) => Found::Nothing,
+            Err(ClientError::NoP4Info) if replaces_programs => Found::Nothing,
+            Err(ClientError::NoP4Info) => return Err(ConnectionError::OtherProgram),
             Err(error) => return Err(error.into()),
             Ok(config) => {
                 let is_ours = config.p4info.as_ref() == Some(&sequencer.p4info);

@@ -445,7 +445,7 @@ impl Client {
     /// The program, as it was set.
     ///
     /// # Errors
-    /// The switch has no pipeline, or another device number.
+    /// The switch has no pipeline, one without the P4Info that was asked for, or another device number.
     pub async fn pipeline(
         &mut self,
         response_type: ResponseType,
@@ -457,11 +457,31 @@ impl Client {
         // The first call of every session: another program on that port may never answer.
         let call = self.p4runtime.get_forwarding_pipeline_config(request);
         let response = in_time("an answer in P4Runtime", CONNECT_TIMEOUT_MS, call).await?;
-        let response = response.map_err(|status| match status.code() {
-            Code::FailedPrecondition => ClientError::NoPipeline,
-            _ => self.error(PIPELINE, &status),
-        })?;
-        response.into_inner().config.ok_or(ClientError::NoPipeline)
+        match response {
+            Ok(response) => response.into_inner().config.ok_or(ClientError::NoPipeline),
+            Err(status) if status.code() == Code::FailedPrecondition => {
+                // A program without P4Info forwards all the same, and whoever is to replace it must know.
+                Err(match response_type {
+                    ResponseType::All | ResponseType::P4infoAndCookie
+                        if self.runs_a_program().await =>
+                    {
+                        ClientError::NoP4Info
+                    }
+                    _ => ClientError::NoPipeline,
+                })
+            }
+            Err(status) => Err(self.error(PIPELINE, &status)),
+        }
+    }
+
+    async fn runs_a_program(&mut self) -> bool {
+        let request = GetForwardingPipelineConfigRequest {
+            device_id: self.device_id,
+            response_type: ResponseType::DeviceConfigAndCookie.into(),
+        };
+        let call = self.p4runtime.get_forwarding_pipeline_config(request);
+        let found = in_time("an answer in P4Runtime", CONNECT_TIMEOUT_MS, call).await;
+        matches!(found, Ok(Ok(response)) if response.get_ref().config.is_some())
     }
 
     /// Loads a program in place of the one before; all its state is gone.

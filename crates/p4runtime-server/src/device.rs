@@ -21,7 +21,7 @@ use crate::arbitration::Arbitration;
 use crate::bytes::{Bytes, BytesMax, Kind};
 use crate::digests::DigestLists;
 use crate::entity;
-use crate::error::{EntityError, EntityResult, WriteError};
+use crate::error::{EntityError, EntityResult, WriteError, no_p4info};
 use crate::limits::{
     ANSWER_STALL_S, ANSWERS_BYTES_MAX, ANSWERS_BYTES_PER_CONNECTION_MAX, HANDSHAKE_S,
     PACKET_OUTS_WAITING_MAX, REQUEST_BYTES_MAX, REQUEST_STALL_S, REQUESTS_BYTES_MAX,
@@ -299,7 +299,7 @@ impl Device {
         caller: Option<Writer>,
     ) -> Result<(), WriteError> {
         let target = Target::of(&turn.device().pipeline().map_err(refused)?);
-        let target = target.ok_or_else(|| refused(control::Error::NoPipeline))?;
+        let target = target.ok_or_else(|| WriteError::Refused(no_p4info()))?;
         let atomicity = atomicity(request).map_err(WriteError::Refused)?;
         let access = self.access(caller.as_ref()).map_err(WriteError::Refused)?;
         let operations = self

@@ -64,11 +64,26 @@ impl From<ControlError> for EntityError {
     }
 }
 
+/// The code and words of PI, BMv2's P4Runtime server: controllers look for them, and set their pipeline then.
+pub(crate) fn no_pipeline() -> EntityError {
+    let message = "No forwarding pipeline config set for this device";
+    EntityError::new(Code::FailedPrecondition, message)
+}
+
+/// The same of a program that forwards and that no P4Runtime client can name the parts of.
+pub(crate) fn no_p4info() -> EntityError {
+    let EntityError { code, message } = no_pipeline();
+    let message = format!(
+        "{message}: its program came without P4Info, from the command line or by another protocol"
+    );
+    EntityError::new(code, message)
+}
+
 impl From<control::Error> for EntityError {
     fn from(error: control::Error) -> Self {
         let code = match &error {
             control::Error::Refused(error) => return error.clone().into(),
-            control::Error::NoPipeline => Code::FailedPrecondition,
+            control::Error::NoPipeline => return no_pipeline(),
             control::Error::Replaced { .. } => Code::Aborted,
             control::Error::Apart | control::Error::NotStored(_) => Code::Internal,
             control::Error::Stopped => Code::Unavailable,

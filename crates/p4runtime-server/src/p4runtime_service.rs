@@ -19,7 +19,7 @@ use crate::answers::{AnswerReceiver, answers};
 use crate::arbitration::{Arbitration, device_mismatch};
 use crate::connections::Caller;
 use crate::device::{Device, Target, Writer, lock, pipeline_set};
-use crate::error::EntityError;
+use crate::error::{EntityError, no_p4info, no_pipeline};
 use crate::pipeline::Pipeline;
 use crate::read::read;
 use crate::reconcile::{not_preserved, reconcile};
@@ -57,8 +57,7 @@ impl P4Runtime for P4RuntimeService {
         let made = answers(caller, device.answers.clone(), device.limits.answer_stall).await;
         let (sender, receiver) = made?;
         let reading = device.control.reading().await.map_err(EntityError::from)?;
-        let target = Target::of(reading.pipeline())
-            .ok_or_else(|| EntityError::from(control::Error::NoPipeline))?;
+        let target = Target::of(reading.pipeline()).ok_or_else(no_p4info)?;
         let access = reader_access(device, &target.pipeline, &request.role)?;
         let entities = request.entities;
         tokio::spawn(read(reading, target.pipeline, access, entities, sender));
@@ -92,14 +91,17 @@ impl P4Runtime for P4RuntimeService {
                 request.response_type
             ))
         })?;
-        let committed = self.0.control.committed();
-        let config = committed.map(|committed| match Target::of(&committed) {
-            Some(target) => part(&target.pipeline, response_type),
-            // Another protocol has set it, and P4Info is P4Runtime's.
-            None => part_of(committed.config(), response_type),
-        });
+        let committed = self.0.control.committed().ok_or_else(no_pipeline)?;
+        let config = match (Target::of(&committed), response_type) {
+            (Some(target), _) => part(&target.pipeline, response_type),
+            (None, ResponseType::DeviceConfigAndCookie) => ForwardingPipelineConfig {
+                p4_device_config: committed.config().to_vec(),
+                ..ForwardingPipelineConfig::default()
+            },
+            (None, _) => return Err(no_p4info().into()),
+        };
         Ok(Response::new(GetForwardingPipelineConfigResponse {
-            config,
+            config: Some(config),
         }))
     }
 
@@ -252,31 +254,14 @@ fn replayed(done: Result<(), control::Error>) -> Result<(), Status> {
     }
 }
 
-/// Whether a response has the P4Info, and the device config.
-fn parts(response_type: ResponseType) -> (bool, bool) {
-    match response_type {
+fn part(pipeline: &Pipeline, response_type: ResponseType) -> ForwardingPipelineConfig {
+    let config = pipeline.config();
+    let (with_p4info, with_device_config) = match response_type {
         ResponseType::All => (true, true),
         ResponseType::CookieOnly => (false, false),
         ResponseType::P4infoAndCookie => (true, false),
         ResponseType::DeviceConfigAndCookie => (false, true),
-    }
-}
-
-/// What there is of a program without P4Info.
-fn part_of(device_config: &[u8], response_type: ResponseType) -> ForwardingPipelineConfig {
-    let p4_device_config = match parts(response_type) {
-        (_, true) => device_config.to_vec(),
-        (_, false) => Vec::new(),
     };
-    ForwardingPipelineConfig {
-        p4_device_config,
-        ..ForwardingPipelineConfig::default()
-    }
-}
-
-fn part(pipeline: &Pipeline, response_type: ResponseType) -> ForwardingPipelineConfig {
-    let config = pipeline.config();
-    let (with_p4info, with_device_config) = parts(response_type);
     ForwardingPipelineConfig {
         p4info: config.p4info.clone().filter(|_| with_p4info),
         p4_device_config: match with_device_config {

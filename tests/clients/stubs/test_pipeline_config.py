@@ -1,5 +1,6 @@
 """ "P4 Forwarding-Pipeline Configuration", and the two calls that set and get one."""
 
+import grpc
 import pytest
 from client import (
     COMMIT,
@@ -15,7 +16,7 @@ from client import (
 from google.rpc.code_pb2 import FAILED_PRECONDITION
 from grpc import StatusCode
 from p4.v1 import p4runtime_pb2 as p4
-from switch import BRIDGE, Switch
+from switch import BRIDGE, EVERY_ENTITY, Switch
 
 Action = p4.SetForwardingPipelineConfigRequest
 Part = p4.GetForwardingPipelineConfigRequest
@@ -32,9 +33,46 @@ def begun(value: int) -> p4.TableEntry:
 # spec: get-pipeline
 def test_before_there_is_a_program_nothing_is_read_or_written(switch: Switch) -> None:
     with controller(switch.grpc) as primary:
-        assert primary.get_pipeline() == p4.ForwardingPipelineConfig()
+        assert code_of(primary.get_pipeline) == StatusCode.FAILED_PRECONDITION
         assert code_of(primary.write) == StatusCode.FAILED_PRECONDITION
         assert code_of(primary.read, p4.TableEntry()) == StatusCode.FAILED_PRECONDITION
+
+
+def as_p4_utils(address: str) -> tuple[bool, p4.ForwardingPipelineConfig]:
+    """What SimpleSwitchP4RuntimeAPI of p4-utils does: whether it sent its program, and the program then.
+
+    It asks on a first connection whether there is a P4Info, and only by an error knows that there is none.
+    Then it sets the pipeline on a second one.
+    """
+    with controller(address, 1 << 64) as first:
+        try:
+            return False, first.get_pipeline(Part.P4INFO_AND_COOKIE)
+        except grpc.RpcError as error:
+            assert error.code() == StatusCode.FAILED_PRECONDITION
+            assert error.details().startswith("No forwarding pipeline config set for this device")
+    with controller(address, 1 << 64) as second:
+        second.set_pipeline(config())
+        return True, second.get_pipeline(Part.P4INFO_AND_COOKIE)
+
+
+# spec: get-pipeline
+def test_p4_utils_sends_its_program_where_there_is_none(switch: Switch) -> None:
+    program = p4.ForwardingPipelineConfig(p4info=config().p4info)
+    assert as_p4_utils(switch.grpc) == (True, program)
+    # Started again, it finds the program and keeps it.
+    assert as_p4_utils(switch.grpc) == (False, program)
+
+
+@pytest.mark.program(f"{EVERY_ENTITY}.json")
+def test_p4_utils_sends_the_p4info_of_a_program_that_came_without(switch: Switch) -> None:
+    program = p4.ForwardingPipelineConfig(p4info=config().p4info)
+    assert as_p4_utils(switch.grpc) == (True, program)
+
+
+@pytest.mark.program(f"{EVERY_ENTITY}.json", "--p4info", f"{EVERY_ENTITY}.p4info.txtpb")
+def test_p4_utils_takes_the_program_that_the_switch_was_started_with(switch: Switch) -> None:
+    program = p4.ForwardingPipelineConfig(p4info=config().p4info)
+    assert as_p4_utils(switch.grpc) == (False, program)
 
 
 # spec: get-pipeline

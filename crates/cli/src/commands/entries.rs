@@ -225,7 +225,7 @@ impl Apply {
                     && running.p4_device_config == program.json;
                 Ok((!is_same).then_some(program))
             }
-            Err(ClientError::NoPipeline) => Ok(Some(program)),
+            Err(ClientError::NoPipeline | ClientError::NoP4Info) => Ok(Some(program)),
             Err(error) => Err(error.into()),
         }
     }

@@ -310,7 +310,10 @@ async fn the_switch_itself_writes_without_an_election() {
     request.updates.clear();
     let bare = Harness::without_pipeline(dataplane::SwitchConfig::default()).await;
     let refused = bare.server.write(&request).await.unwrap_err();
-    assert_eq!(refused.to_string(), "no forwarding pipeline is set");
+    assert_eq!(
+        refused.to_string(),
+        "No forwarding pipeline config set for this device"
+    );
 }
 
 /// Clients in C++, Python and Go take 8 KiB of headers, and say RESOURCE_EXHAUSTED to more.

@@ -8,10 +8,10 @@ use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{
     ForwardingPipelineConfig, GetForwardingPipelineConfigRequest,
-    SetForwardingPipelineConfigRequest,
+    GetForwardingPipelineConfigResponse, SetForwardingPipelineConfigRequest,
 };
 use prost::Message;
-use tonic::{Code, Status};
+use tonic::{Code, Response, Status};
 
 use crate::harness::{Controller, DEVICE_ID, Harness, JSON, config, frame, p4info, patiently};
 use crate::registers::{cell, read_cell};
@@ -21,28 +21,46 @@ async fn get(
     controller: &mut Controller,
     response_type: ResponseType,
 ) -> Option<ForwardingPipelineConfig> {
+    let reply = try_get(controller, response_type).await;
+    reply.unwrap().into_inner().config
+}
+
+async fn try_get(
+    controller: &mut Controller,
+    response_type: ResponseType,
+) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
     let request = GetForwardingPipelineConfigRequest {
         device_id: DEVICE_ID,
         response_type: response_type as i32,
     };
-    let reply = patiently(controller.client.get_forwarding_pipeline_config(request)).await;
-    reply.unwrap().into_inner().config
+    patiently(controller.client.get_forwarding_pipeline_config(request)).await
 }
 
 // spec: get-pipeline
 #[tokio::test]
-async fn before_there_is_a_pipeline_nothing_is_read_or_written() {
+async fn before_there_is_a_pipeline_each_call_fails_as_pi_s() {
     let harness = Harness::without_pipeline(SwitchConfig::default()).await;
     let mut primary = harness.primary().await;
-    assert_eq!(get(&mut primary, ResponseType::All).await, None);
-    let refused = primary.write(vec![]).await.unwrap_err();
-    assert_eq!(refused.code(), Code::FailedPrecondition);
-    let refused = primary.read(all(0)).await.unwrap_err();
-    assert_eq!(refused.code(), Code::FailedPrecondition);
+    let expect_refused = |refused: Status| {
+        assert_eq!(refused.code(), Code::FailedPrecondition);
+        // p4-utils, finsy and others look for these words before they set a pipeline.
+        let words = "No forwarding pipeline config set for this device";
+        assert_eq!(refused.message(), words);
+    };
+    for response_type in [
+        ResponseType::All,
+        ResponseType::CookieOnly,
+        ResponseType::P4infoAndCookie,
+        ResponseType::DeviceConfigAndCookie,
+    ] {
+        expect_refused(try_get(&mut primary, response_type).await.unwrap_err());
+    }
+    expect_refused(primary.write(vec![]).await.unwrap_err());
+    expect_refused(primary.read(all(0)).await.unwrap_err());
 }
 
 #[tokio::test]
-async fn of_a_program_that_another_protocol_has_set_there_is_the_device_config_alone() {
+async fn of_a_program_whose_p4info_nobody_sent_there_is_the_device_config_alone() {
     let harness = Harness::without_pipeline(SwitchConfig::default()).await;
     let mut primary = harness.primary().await;
     let device = harness.server.device();
@@ -50,22 +68,33 @@ async fn of_a_program_that_another_protocol_has_set_there_is_the_device_config_a
     let checked = device.check(program, ()).unwrap();
     let set = device.set_pipeline(checked.with_json(JSON.as_bytes()));
     set.await.unwrap();
-    let of_json = |device_config: &[u8]| ForwardingPipelineConfig {
-        p4_device_config: device_config.to_vec(),
+    let device_config = get(&mut primary, ResponseType::DeviceConfigAndCookie).await;
+    let expected = ForwardingPipelineConfig {
+        p4_device_config: JSON.as_bytes().to_vec(),
         ..Default::default()
     };
-    let expected = [
-        (ResponseType::All, JSON.as_bytes()),
-        (ResponseType::CookieOnly, b""),
-        (ResponseType::P4infoAndCookie, b""),
-        (ResponseType::DeviceConfigAndCookie, JSON.as_bytes()),
-    ];
-    for (response_type, device_config) in expected {
-        let found = get(&mut primary, response_type).await;
-        assert_eq!(found, Some(of_json(device_config)), "{response_type:?}");
+    assert_eq!(device_config, Some(expected));
+    let expect_refused = |refused: Status| {
+        assert_eq!(refused.code(), Code::FailedPrecondition);
+        let message = refused.message();
+        let words =
+            "No forwarding pipeline config set for this device: its program came without P4Info";
+        assert!(message.starts_with(words), "{message}");
+    };
+    for response_type in [
+        ResponseType::All,
+        ResponseType::CookieOnly,
+        ResponseType::P4infoAndCookie,
+    ] {
+        expect_refused(try_get(&mut primary, response_type).await.unwrap_err());
     }
-    let refused = primary.read(all(0)).await.unwrap_err();
-    assert_eq!(refused.code(), Code::FailedPrecondition);
+    expect_refused(primary.write(vec![]).await.unwrap_err());
+    expect_refused(primary.read(all(0)).await.unwrap_err());
+
+    // So its controller sends one, as it would to a switch without a program.
+    let set = primary.set_pipeline(Action::VerifyAndCommit, Some(config()));
+    set.await.unwrap();
+    assert_eq!(get(&mut primary, ResponseType::All).await, Some(config()));
 }
 
 // spec: get-pipeline
