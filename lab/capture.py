@@ -65,7 +65,7 @@ def start_capture(
     """
     this = [sys.executable, "-m", "lab.capture"]
     child = namespace.start([*this, interface, str(file), "--mtu", str(mtu_bytes)], log)
-    child.wait_for_line(READY, 10.0)
+    child.wait_for_line(READY, 120.0)
     return child
 
 

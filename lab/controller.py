@@ -9,7 +9,7 @@ from lab.netns import Star
 from lab.switch import GRPC_ADDRESS, RELEASE, require_build
 
 REPRISE = RELEASE / "reprise"
-COMMAND_TIMEOUT_S = 30.0
+COMMAND_TIMEOUT_S = 120.0
 
 
 class Controller:

@@ -26,7 +26,7 @@ SHORT_PACKETS_MAX = 2_048
 QUIET_S = 1.0
 """A run in which copies are missing is over when none came for so long."""
 LIMIT_S = 300.0
-SPARE_S = 30.0
+SPARE_S = 120.0
 EMPTY_LOOP_S = 0.05
 
 

@@ -12,7 +12,7 @@ RELEASE = Path(os.environ.get("REPRISE_PROGRAMS", REPOSITORY / "target" / "relea
 SWITCH = RELEASE / "reprise-switch"
 GRPC_ADDRESS = "127.0.0.1:9559"
 """9559 is P4Runtime's port at IANA; the loopback interface is that of the SFU's namespace."""
-READY_TIMEOUT_S = 30.0
+READY_TIMEOUT_S = 120.0
 
 RECIRCULATION_PROGRAM = REPOSITORY / "p4" / "sfu_recirculation.p4"
 MULTICAST_ONE_STREAM_PROGRAM = REPOSITORY / "p4" / "sfu_multicast_one_stream.p4"

@@ -116,7 +116,7 @@ def start_receivers(
     """
     arguments = [f"{host}:{udp_port}:{namespace.path}" for host, namespace, udp_port in sockets]
     child = Child([*_THIS, "receive", "--to", str(received), *arguments], log)
-    child.wait_for_line(READY, 10.0)
+    child.wait_for_line(READY, 120.0)
     return child
 
 

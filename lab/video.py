@@ -25,8 +25,8 @@ RTP_PACKET_LEN_BYTES = 1200
 FRAMES_PER_S = 30
 SIZE = "1280x720"
 FFMPEG = ["ffmpeg", "-hide_banner", "-nostdin", "-y"]
-LISTENING_TIMEOUT_S = 15.0
-ENDING_TIMEOUT_S = 10.0
+LISTENING_TIMEOUT_S = 120.0
+ENDING_TIMEOUT_S = 120.0
 QUIET_S = 1.0
 """A viewer whose socket and frame count have not changed for this long has got all there is."""
 RTCP_BYE = bytes.fromhex("80c900010000000081cb000100000000")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lab.netns import Namespace
 
 METRICS_ADDRESS = "127.0.0.1:9560"
-TIMEOUT_S = 10.0
+TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)

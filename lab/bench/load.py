@@ -11,7 +11,7 @@ from lab.bench.forwarders import AUDIO_UDP_PORT, stream_of
 from lab.peers import program
 from lab.sites import LOAD_CPU, SFU_IP, OnePort, on_cpu
 
-SPARE_S = 20.0
+SPARE_S = 120.0
 """What a run may take longer than it sends: starting, waiting for the last copy."""
 SINK_BEGINS_S = 0.2
 """What a load takes until its sink is there."""

@@ -36,7 +36,7 @@ FIRST_GUEST = 1024
 N_GUESTS_MAX = 65536 - FIRST_GUEST
 CHURNED_GROUP, IDLE_GROUP = 1, 2
 IDLE_STREAM_IP = IPv4Address("10.0.0.77")
-SPARE_S = 60.0
+SPARE_S = 120.0
 SAMPLE_S = 1.0
 GROWTH_MAX_KIB = 1024
 """What the allocator may keep more at the end than after the first tenth."""

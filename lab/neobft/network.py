@@ -38,7 +38,7 @@ MESSAGE_BYTES = {"tagged": 14, "signed": 4, "plain": 14}
 FRAME_BYTES = {"tagged": 92, "signed": 162, "plain": 92}
 SIGNER_PORT = 7
 PLAIN_GROUP = 1
-LOAD_SPARE_S = 30.0
+LOAD_SPARE_S = 120.0
 
 
 class Links(Network):
@@ -134,7 +134,7 @@ class Contestant:
     def aom(self, *words: str) -> dict[str, Any]:
         """`reprise aom` with these words; its document."""
         document: dict[str, Any] = json.loads(
-            self.links.switch.run([*self._aom(*words), "--json"], timeout_s=60.0)
+            self.links.switch.run([*self._aom(*words), "--json"], timeout_s=120.0)
         )
         return document
 

@@ -34,7 +34,7 @@ FLOOD_SEQUENCE = 0xFFFF_FFFF
 READ_BYTES = 2048
 FLUSH_S = 0.05
 ORDER = "order"
-ORDER_TIMEOUT_S = 20.0
+ORDER_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Endpoints:
         self._read = [0, 0]
         self._n_orders = 0
         try:
-            self.child.wait_for_line(READY, 20.0)
+            self.child.wait_for_line(READY, 120.0)
         except BaseException:
             self.child.stop()
             raise

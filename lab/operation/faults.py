@@ -22,8 +22,8 @@ from lab.traffic import inject
 
 FLOOD_FRAMES = 20_000
 LINK_DOWN_S = 0.3
-REBIND_TIMEOUT_S = 10.0
-FOLLOW_TIMEOUT_S = 30.0
+REBIND_TIMEOUT_S = 120.0
+FOLLOW_TIMEOUT_S = 120.0
 PORT_LOST = "reprise_port_lost_events_total"
 PORT_LINK = "reprise_port_link"
 PORT_REASONS = ("rx", "tx", "egress_queue_full", "recirculation_queue_full", "no_room")

@@ -23,7 +23,7 @@ REPLICA = 64_000
 DEVICE_ID = 1
 MARGIN = 100
 """Two that bid the same id at once would be an error of the later (section 5.3)."""
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 class Controller:

@@ -49,7 +49,7 @@ from lab.switch import (
 
 REPRISE = RELEASE / "reprise"
 FINSY_PYTHON = REPOSITORY / ".venv-finsy/bin/python"
-COMMAND_TIMEOUT_S = 60.0
+COMMAND_TIMEOUT_S = 120.0
 N_HOSTS = 10
 PRESENTERS = (1, 2, 3, 7, 8)
 N_GROUPS = 4

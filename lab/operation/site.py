@@ -11,7 +11,7 @@ from lab.netns import HOST_INTERFACE, SFU_INTERFACE, SFU_LINK_AT_BRIDGE, Namespa
 from lab.process import ChildError, run
 
 SOFTNET = Path("/proc/net/softnet_stat")
-LINK_TIMEOUT_S = 20.0
+LINK_TIMEOUT_S = 120.0
 
 
 class Site(Star):

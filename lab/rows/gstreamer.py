@@ -13,7 +13,7 @@ PYTHON = "/usr/bin/python3"
 """Debian's: PyGObject is a package of Debian's, not of the lab's environment."""
 PROGRAM = REPOSITORY / "lab/baselines/gstreamer_sfu.py"
 PLUGINS = "*/gstreamer-1.0/libgstudp.so"
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 
 class GStreamerMultiUdpSink(Row):

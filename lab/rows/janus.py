@@ -28,8 +28,8 @@ PROGRAM = "janus"
 PLUGIN = "/usr/lib/*/janus/plugins/libjanus_videoroom.so*"
 ADMIN_PORT = 7088
 ADMIN_SECRET = "reprise"
-START_TIMEOUT_S = 30.0
-REPLY_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 120.0
+REPLY_TIMEOUT_S = 120.0
 UNUSED_PLUGINS = (
     *("audiobridge", "duktape", "echotest", "lua", "nosip", "recordplay"),
     *("sip", "streaming", "textroom", "videocall", "voicemail"),

@@ -21,7 +21,7 @@ from lab.switch import (
 )
 
 METRICS_ADDRESS = "127.0.0.1:9560"
-APPLY_TIMEOUT_S = 60.0
+APPLY_TIMEOUT_S = 120.0
 KERNEL_VARIANTS = tuple(
     Variant("kernel", variant.port, variant.wait) for variant in in_kernel.VARIANTS
 )

@@ -19,7 +19,7 @@ from lab.sites import SFU_CPU, SFU_IP, SFU_UDP_PORT, Participant, Stream, on_cpu
 
 PROGRAM = "rtpengine"
 NG_ADDRESS = ("127.0.0.1", 2223)
-START_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 120.0
 REPLY_TIMEOUT_S = 5.0
 N_TRIES = 3
 REPLY_LEN_BYTES_MAX = 65_535

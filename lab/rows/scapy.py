@@ -12,7 +12,7 @@ from lab.rows.row import Row
 from lab.rows.shared_groups import SharedGroups, Subscription
 from lab.sites import SFU_CPU, SFU_IP, Participant, Stream, on_cpu
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
 
 
 class ScapyRow(Row):

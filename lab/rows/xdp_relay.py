@@ -9,7 +9,7 @@ from lab.rows.row import Row
 from lab.sites import LOAD_CPU, SFU_IP, Participant, Stream, on_cpu
 from lab.switch import READY_TIMEOUT_S
 
-SUBSCRIBE_TIMEOUT_S = 10.0
+SUBSCRIBE_TIMEOUT_S = 120.0
 
 
 class XdpRelay(Row):

@@ -16,7 +16,7 @@ PROGRAMS = Path(os.environ.get("REPRISE_PROGRAMS", ROOT / "target/release"))
 SWITCH = PROGRAMS / "reprise-switch"
 OURS = PROGRAMS / "simple_switch_CLI"
 PROGRAM = ROOT / "crates/thrift-server/tests/fixture/entities.p4"
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 CLIENTS = {
     "bmv2": [sys.executable, str(Path(sys.executable).with_name("simple_switch_CLI"))],

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(os.environ.get("REPRISE_PROGRAMS", ROOT / "target/release"))
 SWITCH = PROGRAMS / "reprise-switch"
 COMPILER = PROGRAMS / "reprise"
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 DEVICE_ID = 1
 PORTS = (2, 3)

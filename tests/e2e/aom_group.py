@@ -11,7 +11,7 @@ from aom import UDP_PORT, Event, Member, Message, request
 from lab.netns import HOST_INTERFACE, Namespace
 from tests.e2e.ordered import GROUP_IP, MEMBER_UDP_PORT, Ordered, ip_of
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 ETH_P_IP = 0x0800
 IPV4_AND_UDP_BYTES = 28
 

@@ -13,7 +13,7 @@ from aom import DropNotification, Error, Member, Message
 
 def main() -> None:
     """Joins with the file that is the argument."""
-    member = Member.join(sys.argv[1], timeout_s=20.0)
+    member = Member.join(sys.argv[1], timeout_s=120.0)
     print("joined", flush=True)
     ended = threading.Event()
     reader = threading.Thread(target=read, args=(member, ended))

@@ -119,7 +119,7 @@ class Ordered:
         (group,) = self.aom("group", "show", name)["groups"]
         return dict(group)
 
-    def wait_for(self, state: str, *, epoch: int = 1, timeout_s: float = 20.0) -> dict[str, Any]:
+    def wait_for(self, state: str, *, epoch: int = 1, timeout_s: float = 120.0) -> dict[str, Any]:
         """Until the group is in that state, in that epoch or a later one."""
         until = time.monotonic() + timeout_s
         while True:

@@ -20,7 +20,7 @@ UP = "\x1b[A"
 CTRL_C = "\x03"
 CTRL_D = "\x04"
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 INTERRUPT_RETRY_S = 0.5
 SIZE = (50, 250)
 """Lines and columns: no line here is longer, so each is one on the screen too."""

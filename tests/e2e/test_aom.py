@@ -56,9 +56,9 @@ def test_members_get_the_same_messages_in_the_same_order(whole: Ordered) -> None
     time.sleep(0.5)  # A member's log is flushed when it is quiet.
     _, _, _, text, shown = events(first)[0]
     asked.tell(f"verify {shown} {text}")
-    asked.wait_for_line("verify: True", 10.0)
+    asked.wait_for_line("verify: True", 120.0)
     asked.tell(f"verify {shown} {text}!")
-    asked.wait_for_line("verify: False", 10.0)
+    asked.wait_for_line("verify: False", 120.0)
     everybody = told(whole)
     assert_in_order(everybody)
     for one in everybody:
@@ -144,15 +144,15 @@ def test_a_member_in_c_and_one_of_the_installed_package(whole: Ordered, logs: Pa
     installed = logs / "installed"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input"]
     quiet = ["--no-deps", "--disable-pip-version-check"]
-    run([*pip, *quiet, "--target", str(installed), str(wheel)], timeout_s=60.0)
+    run([*pip, *quiet, "--target", str(installed), str(wheel)], timeout_s=120.0)
     # It sends, too: what comes back to it has its own address as source.
     whole.hosts.hosts[1].run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/all/accept_local"])
     in_c, in_python = whole.add_member(1), whole.add_member(2)
     python = whole.python(MEMBER, str(in_python), package=installed)
     of_python = whole.start("python", python, 2)
-    of_python.wait_for_line("joined", 30.0)
+    of_python.wait_for_line("joined", 120.0)
     of_c = whole.start("c", [str(program), str(in_c), "11"], 1)
-    of_c.wait_for_line("message 2 1 hello from C", 30.0)
+    of_c.wait_for_line("message 2 1 hello from C", 120.0)
     whole.start_sender(SENDERS[0], "s", "10", "1000").expect_success(30.0)
     of_c.expect_success(30.0)
     expected = ["hello from C", *(f"s {number}" for number in range(10))]

@@ -21,7 +21,7 @@ def whole(namespaces: None, logs: Path) -> Iterator[Ordered]:
             file = whole.add_member(host)
             others = [ip_of(other) for other in REPLICAS if other != host]
             argv = whole.python(EXAMPLE / "replica.py", str(file), ip_of(host), *others)
-            whole.start(f"replica{host}", argv, host).wait_for_line("joined", 30.0)
+            whole.start(f"replica{host}", argv, host).wait_for_line("joined", 120.0)
         yield whole
 
 
@@ -58,15 +58,15 @@ def test_replicas_agree_over_losses_and_an_epoch(
     whole: Ordered, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clients = [start_client(whole, host, N_COMMANDS) for host in CLIENTS]
-    whole.processes["replica1"].wait_for_line("4 20 ", 30.0)
+    whole.processes["replica1"].wait_for_line("4 20 ", 120.0)
     # All requests are lost to one replica for a moment, and later to all.
     whole.lose(3, senders=CLIENTS, for_s=0.05)
-    whole.processes["replica3"].wait_for_line("repaired", 30.0)
+    whole.processes["replica3"].wait_for_line("repaired", 120.0)
     whole.aom("epoch", "advance", "counter")
-    whole.processes["replica1"].wait_for_line("5 20 ", 30.0)
+    whole.processes["replica1"].wait_for_line("5 20 ", 120.0)
     whole.lose(*REPLICAS, senders=CLIENTS, for_s=0.3)
     for host in REPLICAS:
-        whole.processes[f"replica{host}"].wait_for_line("skipped", 30.0)
+        whole.processes[f"replica{host}"].wait_for_line("skipped", 120.0)
     for client in clients:
         client.expect_success(60.0)
     lines = applied(whole, N_COMMANDS)

@@ -9,7 +9,7 @@ from lab.traffic import inject
 from tests.e2e.two_ports import TwoPorts, ip_of, mac_of
 
 NEW_MAC = "02:00:00:00:aa:02"
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
 
 
 def change_mac(host: Namespace, mac: str) -> None:

@@ -16,7 +16,7 @@ from lab.switch import RELEASE, SWITCH, require_build
 REPRISE = RELEASE / "reprise"
 ROUTER = REPOSITORY / "examples/p4rt/router.p4"
 PAGE = REPOSITORY / "docs/p4rt.md"
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 END = "P4Runtime 1.5.0"
 
 

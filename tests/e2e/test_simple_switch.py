@@ -13,7 +13,7 @@ from lab.netns import Namespace, Network
 from lab.process import POLL_INTERVAL_S, Child, run
 from lab.switch import RELEASE, require_build
 
-READY_TIMEOUT_S = 30.0
+READY_TIMEOUT_S = 120.0
 N_PINGS = 3
 
 FORWARD = """

@@ -16,8 +16,8 @@ from lab.netns import HOST_INTERFACE, Namespace, Network
 from lab.process import Child, run
 from lab.switch import GRPC_ADDRESS, READY_TIMEOUT_S, REPLICATION_PROGRAM, SWITCH, require_build
 
-COMMAND_TIMEOUT_S = 60.0
-RECEIVE_TIMEOUT_S = 10.0
+COMMAND_TIMEOUT_S = 120.0
+RECEIVE_TIMEOUT_S = 120.0
 STREAM_PORT = 5004
 PORT_OF = {1: 1, 2: 1, 3: 2, 4: 2}
 

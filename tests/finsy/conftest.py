@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-PATIENCE_S = 20
+PATIENCE_S = 120
 
 
 @pytest.fixture(scope="session")

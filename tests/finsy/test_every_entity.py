@@ -30,7 +30,7 @@ from finsy.proto.stratum1.p4_role_config_pb2 import P4RoleConfig
 COMPILED = Path(__file__).resolve().parents[2] / "testdata/compiler/ok"
 P4INFO = COMPILED / "every_entity.p4info.txtpb"
 DST, SRC = 7, 9
-PATIENCE_S = 20
+PATIENCE_S = 120
 RATES = P4MeterConfig(cir=1, cburst=2, pir=3, pburst=4)
 NO_COUNTS = P4CounterData(byte_count=0, packet_count=0)
 

@@ -29,7 +29,7 @@ externs {
 DST = 0x02_00_00_00_00_0A
 SRC = 0x02_00_00_00_00_0B
 FRAME = DST.to_bytes(6) + SRC.to_bytes(6) + b"\x08\x00" + bytes(50)
-PATIENCE_S = 20
+PATIENCE_S = 120
 
 
 def options(election_id: int = 10, p4info: Path = P4INFO) -> fy.SwitchOptions:

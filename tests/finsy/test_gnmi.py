@@ -15,7 +15,7 @@ from finsy.proto import gnmi
 
 COMPILED = Path(__file__).resolve().parents[2] / "testdata/compiler/ok"
 INTERFACE = fy.GNMIPath("interfaces/interface[name=*]")
-PATIENCE_S = 20
+PATIENCE_S = 120
 MS = 1_000_000
 FRAME = (7).to_bytes(6) + (9).to_bytes(6) + b"\x08\x00" + bytes(50)
 

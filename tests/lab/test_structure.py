@@ -54,7 +54,7 @@ def write(folder: Path, files: dict[str, str]) -> None:
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [SCRIPT, *arguments], check=False, capture_output=True, text=True, timeout=60
+        [SCRIPT, *arguments], check=False, capture_output=True, text=True, timeout=120
     )
 
 

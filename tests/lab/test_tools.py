@@ -44,7 +44,7 @@ def run_burst(star: Star, logs: Path, burst: Burst, *mistake: str) -> Run:
             logs / "receivers.log",
         ) as receivers,
     ):
-        replicator.wait_for_line("ready:", 10.0)
+        replicator.wait_for_line("ready:", 120.0)
         with start_sender(star.host(burst.host), burst, logs / "sender.log") as sender:
             sender.expect_success(30.0)
         receivers.finish(30.0)
@@ -225,7 +225,7 @@ def test_a_child_that_fails_is_reported_with_its_log(logs: Path) -> None:
         Child(["sh", "-c", "echo what went wrong >&2; exit 3"], logs / "it.log") as child,
         pytest.raises(ChildError, match=r"(?s)exit code 3.*what went wrong"),
     ):
-        child.wait_for_line("ready:", 10.0)
+        child.wait_for_line("ready:", 120.0)
 
 
 def test_impossible_stars_are_refused_before_anything_is_made() -> None:

@@ -22,7 +22,7 @@ def watch_through_stand_in(star: Star, logs: Path, clip: Video, *mistake: str) -
     )
     stand_in = [sys.executable, "-m", "tests.lab.replicator", SFU_INTERFACE, *map(str, VIEWERS)]
     with star.sfu.start([*stand_in, *mistake], logs / "replicator.log") as replicator:
-        replicator.wait_for_line("ready:", 10.0)
+        replicator.wait_for_line("ready:", 120.0)
         viewers = [(n, star.host(n)) for n in VIEWERS]
         return video.watch(clip, star.host(1), viewers, logs)
 

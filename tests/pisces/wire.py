@@ -18,7 +18,7 @@ AUXDATA = struct.Struct("IIIHHHH")
 """struct tpacket_auxdata of linux/if_packet.h."""
 TP_STATUS_VLAN_VALID = 0x10
 SOCKET_BUFFER_BYTES = 4 << 20
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 QUIET_S = 0.3
 AT_ONCE = 64
 """Packets that may wait in a switch: few enough for any queue."""

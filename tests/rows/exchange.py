@@ -15,7 +15,7 @@ from lab.traffic import grow_receive_buffer
 ETH_P_ALL = 3
 PACKET_OUTGOING = 4
 QUIET_S = 0.4
-LIMIT_S = 20.0
+LIMIT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)

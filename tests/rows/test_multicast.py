@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("namespaces")
 
 NATIVE = Variant("native", "afpacket", "sleep")
 INTERPRETER = Variant("interpreter", "afpacket", "sleep")
-TIMEOUT_S = 10.0
+TIMEOUT_S = 120.0
 
 
 @pytest.mark.parametrize(

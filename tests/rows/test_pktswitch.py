@@ -359,6 +359,6 @@ def test_a_wrong_command_line_is_told_what_is_wrong(wrong: list[str], code: int,
     peers.build()
     right = ["--io", "udp", "--wait", "sleep", "--sfu", "127.0.0.1:5003"]
     argv = [str(peers.program("pktswitch")), *right, *wrong]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (code, "")
     assert what in done.stderr

@@ -10,7 +10,7 @@ from lab.process import Child
 from lab.rows.row import Row
 from lab.sites import SFU_CPU, Participant, Stream, on_cpu
 
-START_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 120.0
 
 
 class StandIn(Row):

@@ -23,7 +23,7 @@ from tests.study import small
 from tests.study.processes import alive, children
 from tests.study.synthetic import cell_of, part_of, run_of
 
-LIMIT_S = 40.0
+LIMIT_S = 120.0
 STREAM = Stream(1, OnePort(2).participant(1))
 NO_SPACE = "No space left on device"
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use switch::{Switch, command};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 const MEMBER: &str = "--ip 10.0.0.10 --mac 02:00:00:00:00:10 --port 2";
 
 /// Words after `aom`, how they end, and what the document has. In this order, on one service.

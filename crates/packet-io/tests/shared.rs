@@ -11,7 +11,7 @@ use namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port, PortError, Waiter};
 
 /// How long a test waits for frames that it expects.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const N_FLOWS: u16 = 32;
 const N_FRAMES_A_FLOW: u16 = 20;

@@ -32,7 +32,7 @@ const SENDER: PortId = PortId(1);
 const RECEIVERS: PortId = PortId(2);
 const SIGNER: PortId = PortId(7);
 /// How long anything is waited for.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// `reprise-signer run` on the far end of the switch's port.
 struct Coprocessor {

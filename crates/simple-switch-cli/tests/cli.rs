@@ -21,7 +21,7 @@ use bmv2_thrift::wire::write::{self, Writer};
 use bmv2_thrift::wire::{Failure, FailureKind, Kind, Type};
 
 /// Longer than anything here takes; a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const PROGRAM: &str = r#"{
     "actions": [{"name": "In.out", "id": 0, "runtime_data": [{"name": "port", "bitwidth": 9}]}],

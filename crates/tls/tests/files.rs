@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use tls::{Client, ClientFiles, Renewal, Server, ServerFiles};
 
 /// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const HERE: &[&str] = &["localhost", "127.0.0.1"];
 

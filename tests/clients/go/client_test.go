@@ -28,7 +28,7 @@ import (
 
 const (
 	deviceID     = 1
-	patience     = 20 * time.Second
+	patience     = 120 * time.Second
 	toController = 0xff
 	toDigest     = 1
 )

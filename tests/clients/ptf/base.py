@@ -16,7 +16,7 @@ from p4.v1.p4runtime_pb2_grpc import P4RuntimeStub
 from ptf import testutils
 from ptf.base_tests import BaseTest
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 ELECTION_ID = p4.Uint128(low=1)
 
 

@@ -37,7 +37,7 @@ use tokio::task::JoinHandle;
 pub const SENDER: u16 = 1;
 pub const MEMBERS: u16 = 2;
 /// How long anything is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A switch whose frames come and go by method calls, and its P4Runtime.
 pub struct Switch {

@@ -15,7 +15,7 @@ use crate::support::programs;
 use crate::support::service::Server;
 
 /// How long a test waits for a line that has to come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn host(n: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 1, n)

@@ -12,7 +12,7 @@ use dataplane::{ActionCall, MatchField, Program, Replica, SwitchConfig, TableEnt
 use crate::memory_loop::MemoryLoop;
 
 /// Longer than anything here takes; a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// So often everybody who can go on does, while it is watched that a call does not.
 const N_YIELDS: usize = 100;

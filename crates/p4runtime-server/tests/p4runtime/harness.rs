@@ -36,7 +36,7 @@ pub const CPU_PORT: PortId = PortId(510);
 pub const JSON: &str = include_str!("../fixture/bridge.json");
 
 /// Longer than anything here takes; a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Ids of the fixture's P4Info.
 pub mod ids {

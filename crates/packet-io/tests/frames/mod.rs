@@ -11,7 +11,7 @@ use packet_io::{Port, Waiter};
 use crate::namespace::ip;
 
 /// How long a test waits for frames that it expects.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Receives until `n_frames` have come or nothing comes any more.
 pub fn receive(port: &mut dyn Port, n_frames: usize) -> Vec<Vec<u8>> {

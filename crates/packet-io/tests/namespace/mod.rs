@@ -139,7 +139,7 @@ pub fn change_often(interface: &str, times: usize) {
 /// then it refuses what comes as if it had no room.
 pub fn take_carrier(of: &str, far: &str) {
     ip(&format!("link set {far} down"));
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         let shown = Command::new("ip")
             .args(["-brief", "link", "show", of])

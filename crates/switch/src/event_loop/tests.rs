@@ -14,7 +14,7 @@ use packet_io::{MemoryPort, memory_pair};
 use super::*;
 use crate::handle::{LoopHandle, mailboxes};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(120);
 const CPU_PORT: u8 = 254;
 
 /// A loop with ports 1 and 2 whose program forwards as `routes` says; the cables' other ends.

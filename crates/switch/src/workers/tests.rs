@@ -11,7 +11,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::handle::mailboxes;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(120);
 const N_FRAMES: u8 = 200;
 
 /// A loop a worker, with ports 1 and 2, and the cables' other ends.

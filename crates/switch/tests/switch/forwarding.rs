@@ -9,7 +9,7 @@ use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port, Waiter};
 use serde_json::Value;
 
 /// How long a test waits for frames that it expects.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn frame(number: u8, len: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5, number];

@@ -23,7 +23,7 @@ use tokio::sync::mpsc::Sender;
 use tonic::transport::Channel;
 
 /// How long a test waits for frames that it expects.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The first generator as P4Runtime has it.
 const GENERATOR_1: u32 = 0x8100_0001;

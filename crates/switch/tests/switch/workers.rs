@@ -19,7 +19,7 @@ use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest};
 use serde_json::Value;
 
 /// How long a test waits for datagrams that it expects.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Each a flow: senders that differ in their ports.
 const N_SENDERS: u8 = 16;

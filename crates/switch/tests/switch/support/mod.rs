@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 /// How long a test waits for something that has to come.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A file of `tests/programs`.
 pub fn program(name: &str) -> PathBuf {
