@@ -69,6 +69,10 @@ toolchain:
 .venv-ptf/stamp: OF := PTF
 .venv-ptf/stamp: private PIP_FLAGS += --no-deps
 
+.venv-aom-build/stamp: python/aom/build-requirements.txt
+.venv-aom-build/stamp: OF := the build of ordered multicast's package
+.venv-aom-build/stamp: private PIP_FLAGS += --require-hashes --no-deps --only-binary :all:
+
 # Python compiles of a package what is used, when it is.
 .venv/stamp: | packages
 	@echo "setup: .venv gets the Python packages of $(OF) ($(filter %.txt,$^))"
@@ -102,11 +106,13 @@ compat: toolchain ## compat/bin: p4c, p4c-bm2-ss, simple_switch(_grpc), simple_s
 		ln -sfn ../../target/release/simple_switch_CLI compat/bin/$$name; done
 	@echo "compat: PATH=$(CURDIR)/compat/bin:\$$PATH make ..."
 
-python-aom: build ## the Python package of ordered multicast, in python/aom; its wheel in target/python
+python-aom: .venv-aom-build/stamp build ## the Python package of ordered multicast, in python/aom; its wheel in target/python
 	cp crates/aom-c/include/aom.h $(PROGRAMS)/libaom_c.so python/aom/aom/
-	@# It works in a folder of a random name, whose bytecode nobody reads again.
+	@# It works in a folder of a random name, whose bytecode nobody reads again. Without isolation: that would fetch
+	@# a setuptools whose hash nobody has looked at.
 	env -u PYTHONPYCACHEPREFIX PYTHONDONTWRITEBYTECODE=1 \
-		$(PYTHON) -m pip wheel $(PIP_FLAGS) --no-deps --wheel-dir target/python python/aom
+		.venv/bin/python -m pip --python .venv-aom-build/bin/python wheel $(PIP_FLAGS) --no-build-isolation \
+		--no-index --no-deps --wheel-dir target/python python/aom
 
 demo: packages .venv/stamp build ## a conference, then the thesis' experiment in small; 6 minutes
 	$(IN_NAMESPACES) .venv/bin/python -m lab.demo
