@@ -483,10 +483,11 @@ impl<'a> Writer<'a> {
             MatchKind::Ternary => self.masked(bits),
             MatchKind::Range => {
                 let (one, other) = (self.value(bits), self.value(bits));
-                MatchField::Range {
-                    low: one.clone().min(other.clone()),
-                    high: one.max(other),
-                }
+                let (low, high) = match field.is_ascending(&one, &other) {
+                    true => (one, other),
+                    false => (other, one),
+                };
+                MatchField::Range { low, high }
             }
             MatchKind::Optional => MatchField::Optional(self.rng.bool().then(|| self.value(bits))),
         }

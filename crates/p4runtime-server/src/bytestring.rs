@@ -4,7 +4,6 @@
 //! `OUT_OF_RANGE`, as that section asks for; the sections on matches and actions speak of
 //! `INVALID_ARGUMENT` in passing, and of "a more specific error code" where one applies.
 
-use std::cmp::Ordering;
 use std::fmt::Display;
 
 use tonic::Code;
@@ -99,11 +98,6 @@ pub(crate) fn all_ones(width_bits: u32) -> Vec<u8> {
     bytes
 }
 
-/// Compares two canonical values.
-pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
-    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
-}
-
 /// Whether every bit of `value` is set in `mask`; lengths may differ.
 pub(crate) fn is_within(value: &[u8], mask: &[u8]) -> bool {
     let mask = mask.iter().rev().chain(std::iter::repeat(&0));
@@ -180,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn low_bits_masks_and_order() {
+    fn low_bits_and_masks() {
         assert_eq!(all_ones(9), [1, 0xff]);
         assert_eq!(all_ones(16), [0xff, 0xff]);
         assert!(low_bits_are_zero(&[10, 0, 0, 0], 24));
@@ -191,6 +185,5 @@ mod tests {
         assert!(is_within(&[5], &[1, 0xff]));
         assert!(!is_within(&[1, 5], &[0xff]));
         assert!(!is_within(&[5], &[4]));
-        assert_eq!(compare(&[2], &[1, 0]), Ordering::Less);
     }
 }

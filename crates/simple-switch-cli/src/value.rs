@@ -155,6 +155,15 @@ fn halves<'a>(text: &'a str, by: &str) -> Option<(&'a str, &'a str)> {
     (!other.contains(by)).then_some((one, other))
 }
 
+/// Whether a range begins with the highest bit set and ends without it.
+fn is_negative_first(start: &[u8], end: &[u8], bits: u32) -> bool {
+    let is_negative = |end: &[u8]| {
+        let first = end.first().copied().unwrap_or_default();
+        first >> (bits.saturating_sub(1) % 8) & 1 == 1
+    };
+    is_negative(start) && !is_negative(end)
+}
+
 fn match_field(field: &KeyField, text: &str) -> Result<MatchParam, Error> {
     let value = |text: &str| {
         param(text, field.bits)
@@ -195,7 +204,8 @@ fn match_field(field: &KeyField, text: &str) -> Result<MatchParam, Error> {
         MatchType::Range => {
             let (start, end) = two("range", "->", "range start and range end")?;
             let (start, end) = (value(start)?, value(end)?);
-            if start > end {
+            // Of a signed field negative numbers come first: the switch knows.
+            if start > end && !is_negative_first(&start, &end, field.bits) {
                 return Err(Error::match_key(format!(
                     "start is greater than end in expression {text}"
                 )));
@@ -321,6 +331,11 @@ mod tests {
         assert!(wrong(MatchType::Lpm, "8/x").contains("a length of 0 to 8, found 'x'"));
         assert!(wrong(MatchType::Ternary, "8").contains("use '&&&' to separate"));
         assert!(wrong(MatchType::Range, "2->1").contains("start is greater than end"));
+        // From -3 to 3 of a signed field.
+        assert_eq!(
+            found(MatchType::Range, "0xfd->3"),
+            MatchParam::Range(vec![0xfd], vec![3])
+        );
         assert!(wrong(MatchType::Exact, "x").contains("Error while parsing x - "));
     }
 

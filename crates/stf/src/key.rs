@@ -56,10 +56,7 @@ pub(crate) fn match_field(field: &KeyField, given: Option<&Match>) -> Result<Mat
             low: value.clone(),
             high: value,
         },
-        (MatchKind::Range, Match::Mask(_, mask)) if is_any(&mask) => MatchField::Range {
-            low: vec![0],
-            high: ones(width_bits),
-        },
+        (MatchKind::Range, Match::Mask(_, mask)) if is_any(&mask) => field.every_value(),
         (MatchKind::Optional, Match::Value(value)) => MatchField::Optional(Some(value)),
         (MatchKind::Optional, Match::Mask(_, mask)) if is_any(&mask) => MatchField::Optional(None),
         _ => return Err(wrong()),

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::entry::{Content, Key, Match};
 use super::node::{FileError, Node};
-use super::value::{Kind, and, at_most, bytes, ones};
+use super::value::{Kind, and, bytes, may_be_range, ones};
 
 const KEYS: &[&str] = &[
     "target",
@@ -304,7 +304,7 @@ fn field_match(node: &Node, field: &config::MatchField) -> Result<Option<Match>,
         Some(MatchType::Range) => {
             let [low, high] = pair(node, &unlike("[low, high], like [5000, 5999]"))?;
             let (low, high) = (bytes(&low, kind)?, bytes(&high, kind)?);
-            if !at_most(&low, &high) {
+            if !may_be_range(&low, &high, bits) {
                 return Err(node.error("expected [low, high], the first is greater"));
             }
             let is_any = low == [0] && high == ones(bits, bits);

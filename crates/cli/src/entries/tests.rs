@@ -9,7 +9,7 @@ use super::difference::{State, difference};
 use super::entry::{Content, Key, Match, of_entity, to_entity};
 use super::file::{Entries, Wanted};
 use super::node::Node;
-use super::value::{Kind, and, at_most, bytes, ones, text};
+use super::value::{Kind, and, bytes, may_be_range, ones, text};
 
 /// A value of so many bits as byte string, or the message.
 fn value(value: &serde_json::Value, bits: u32) -> Result<Vec<u8>, String> {
@@ -78,7 +78,11 @@ fn masks_are_of_the_fields_width() {
     assert_eq!(ones(0, 32), [0]);
     assert_eq!(and(&[10, 0, 2, 22], &ones(24, 32)), [10, 0, 2, 0]);
     assert_eq!(and(&[5], &[255, 0]), [0]);
-    assert!(at_most(&[255], &[1, 0]) && at_most(&[7], &[7]) && !at_most(&[1, 0], &[255]));
+    assert!(may_be_range(&[255], &[1, 0], 16) && may_be_range(&[7], &[7], 16));
+    assert!(!may_be_range(&[1, 0], &[255], 16));
+    // From -3 to 3, and from 3 to -3.
+    assert!(may_be_range(&[0xfd], &[3], 8) && may_be_range(&[3], &[0xfd], 8));
+    assert!(!may_be_range(&[0xfe], &[0xfd], 8));
 }
 
 #[test]

@@ -174,9 +174,11 @@ pub fn and(one: &[u8], other: &[u8]) -> Vec<u8> {
     canonical(&both)
 }
 
-/// Is the first at most the second?
-pub fn at_most(low: &[u8], high: &[u8]) -> bool {
-    (low.len(), low) <= (high.len(), high)
+/// Whether a range may have a value. P4Info does not tell a signed field, whose negative numbers have the highest bit
+/// and are less than the others; for such a range the switch decides.
+pub fn may_be_range(low: &[u8], high: &[u8], bits: u32) -> bool {
+    let is_negative = |end: &[u8]| bits > 0 && and(end, &ones(1, bits)) != [0];
+    (low.len(), low) <= (high.len(), high) || is_negative(low) && !is_negative(high)
 }
 
 /// As an operator reads it: an address where its width or name says so, else a number.

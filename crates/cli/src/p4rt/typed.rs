@@ -15,7 +15,7 @@ use super::schema::{Parsed, Schema, ValueType, alias, find_of, number};
 use super::words::{Atom, Item, Value};
 use crate::entries::entry::{Match, field_match};
 use crate::entries::file::{id_of, match_type};
-use crate::entries::value::{and, at_most, canonical, ones};
+use crate::entries::value::{and, canonical, may_be_range, ones};
 
 use actions::table_action;
 pub use actions::{group, member};
@@ -298,7 +298,7 @@ fn one_match(ty: &ValueType, field: &config::MatchField, value: &Value) -> Parse
                 Some((low, high)) => (ty.bytes(&plain(low))?, ty.bytes(&plain(high))?),
                 None => (ty.bytes(atom)?, ty.bytes(atom)?),
             };
-            if !at_most(&low, &high) {
+            if !may_be_range(&low, &high, bits) {
                 return Err(format!(
                     "expected LOW..HIGH, the first of {atom} is greater"
                 ));

@@ -9,10 +9,10 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::Switch;
 use dataplane::{
-    ActionId, CounterValue, MatchKind, TableCounters, TableId, TableInfo,
+    ActionId, CounterValue, KeyField, MatchKind, TableCounters, TableId, TableInfo,
     engine::{
         EntryAccount,
-        ir::{Expr, KeySource, NextNode, NodeId, TableNode, range::Range},
+        ir::{Expr, Int, KeySource, NextNode, NodeId, TableNode, range::Range},
     },
 };
 
@@ -382,7 +382,6 @@ impl<'p> Emit<'_, '_, 'p> {
         let shape = key_shape(info);
         let mut words: Vec<Option<Value>> = vec![None; shape.words()];
         for ((field, source), place) in info.key.iter().zip(key).zip(shape.fields()) {
-            self.check_key(info, field.kind, field.width_bits, source)?;
             let n = place.words();
             let mut value = self.low(&source.value, n)?;
             if let Some(mask) = &source.mask {
@@ -402,6 +401,9 @@ impl<'p> Emit<'_, '_, 'p> {
             }
             if let Expr::Field(of) = source.value {
                 value = self.zero_if_invalid(of, value);
+            }
+            if field.kind == MatchKind::Range && field.is_signed {
+                value = self.order(field, value);
             }
             self.place(&mut words, *place, value);
         }
@@ -432,26 +434,19 @@ impl<'p> Emit<'_, '_, 'p> {
         }
     }
 
-    /// Refuses a key value that may not fit its field's width, where the interpreter compares the
-    /// whole value: cutting it would give another result.
-    fn check_key(
-        &self,
-        info: &TableInfo,
-        kind: MatchKind,
-        bits: u32,
-        source: &KeySource,
-    ) -> Native {
-        let is_cut = match kind {
-            MatchKind::Lpm | MatchKind::Ternary => true,
-            MatchKind::Exact => !info.has_priority(),
-            MatchKind::Range | MatchKind::Optional => false,
-        };
-        let range = self.names().range(&source.value);
-        let fits = |range: Range| range.is_within(&Range::field(bits, false));
-        match is_cut || range.is_some_and(fits) {
-            true => Ok(()),
-            false => Err("a key that may not fit its width".into()),
-        }
+    /// [`KeyField::order`] of a value, which is its field's bits.
+    fn order(&mut self, field: &KeyField, value: Vec<Value>) -> Vec<Value> {
+        let least = field.order(&Int::ZERO);
+        let least = least.as_sign_words().1;
+        let words = value.into_iter().enumerate();
+        let words = words.map(|(at, word)| match least.get(at) {
+            Some(least) if *least > 0 => {
+                let least = self.b.ins().iconst(types::I64, least.cast_signed());
+                self.b.ins().bxor(word, least)
+            }
+            _ => word,
+        });
+        words.collect()
     }
 
     fn zero_if_invalid(

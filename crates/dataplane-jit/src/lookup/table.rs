@@ -2,7 +2,8 @@
 //!
 //! The engine makes a [`TableIndex`] for each table, gives it the entries that the table has, and
 //! tells it of every change ([`dataplane::engine::Engine`]'s `changed`). Generated code
-//! packs the key as [`TableIndex::shape`] says, zeros where no field is, and calls the function that
+//! packs the key as [`TableIndex::shape`] says, zeros where no field is, what a range matches as its
+//! place in the field's order ([`KeyField::order`]), and calls the function that
 //! [`TableIndex::function`] gave when the program was compiled (see [`super::call`]).
 
 use dataplane::{
@@ -31,6 +32,7 @@ pub(super) enum Index {
 #[derive(Debug, Clone)]
 pub struct TableIndex {
     shape: KeyShape,
+    fields: Vec<KeyField>,
     pub(super) index: Index,
     has_priority: bool,
     /// The bits of a key that some entry has looked at since the table was empty.
@@ -52,6 +54,7 @@ impl TableIndex {
         let shape = key_shape(info);
         Self {
             index: index(info, &kinds, &shape),
+            fields: info.key.clone(),
             has_priority: info.has_priority(),
             looked_at: vec![0; shape.words()],
             shape,
@@ -146,8 +149,9 @@ impl TableIndex {
             ranges: Vec::new(),
             prefix_len: 0,
         };
-        for (place, matcher) in self.shape.fields().iter().zip(key) {
-            words.add(*place, matcher);
+        let places = self.shape.fields().iter().zip(&self.fields);
+        for ((place, field), matcher) in places.zip(key) {
+            words.add(*place, field, matcher);
         }
         words
     }
@@ -187,7 +191,7 @@ struct KeyWords {
 }
 
 impl KeyWords {
-    fn add(&mut self, place: FieldPlace, matcher: &Matcher) {
+    fn add(&mut self, place: FieldPlace, field: &KeyField, matcher: &Matcher) {
         let ones = vec![u64::MAX; place.words()];
         match matcher {
             Matcher::Exact(value) | Matcher::Optional(Some(value)) => {
@@ -200,8 +204,8 @@ impl KeyWords {
             }
             Matcher::Ternary { value, mask } => self.put(place, limbs(value), limbs(mask)),
             Matcher::Range { low, high } => self.ranges.push(FieldRange {
-                low: limbs(low).to_vec(),
-                high: limbs(high).to_vec(),
+                low: limbs(&field.order(low)).to_vec(),
+                high: limbs(&field.order(high)).to_vec(),
             }),
         }
     }
@@ -239,6 +243,7 @@ mod tests {
             name: "field".into(),
             kind: *kind,
             width_bits: *width_bits,
+            is_signed: false,
         });
         TableInfo {
             name: "table".into(),

@@ -111,8 +111,10 @@ impl Emit<'_> {
             let range = self.names().range(&source.value);
             let fits = range.is_some_and(|range| !range.signed && range.bits <= bits);
             if !fits {
-                // A value that does not fit its field matches no entry.
-                return Err("a key that may not fit its field".into());
+                // The bits of a negative number.
+                let within = bits.saturating_sub(above);
+                self.asm.mov_imm(R0, (1_u64 << within) - 1);
+                self.asm.alu(Alu::And, to, R0);
             }
         }
         Ok(())

@@ -72,6 +72,10 @@ fn masked(matcher: &Matcher, bits: u32) -> Result<(Int, Int), EncodeError> {
         }
         Matcher::Ternary { value, mask } => (value.clone(), mask.clone()),
         Matcher::Range { low, high } => {
+            // A signed range from the least value to the greatest, which has one bit less.
+            if *low == high + Int::ONE {
+                return Ok((Int::ZERO, Int::ZERO));
+            }
             // A prefix: the ends differ in the lowest bits only, which are all 0 and all 1.
             let span = low ^ high;
             let is_prefix = (&span & (&span + Int::ONE)) == Int::ZERO;
@@ -219,6 +223,11 @@ mod tests {
         let found = masked(&range(0x20, 0x3f), 8);
         assert_eq!(found, Ok((Int::from(0x20), Int::from(0xe0))));
         assert_eq!(masked(&range(0, 255), 8), Ok((Int::ZERO, Int::ZERO)));
+        // Of a signed field.
+        assert_eq!(masked(&range(0x80, 0x7f), 8), Ok((Int::ZERO, Int::ZERO)));
+        assert_eq!(masked(&range(0xff, 0x7f), 8), Err(EncodeError::Range));
+        let negative = Ok((Int::from(0x80), Int::from(0x80)));
+        assert_eq!(masked(&range(0x80, 0xff), 8), negative);
         assert_eq!(masked(&range(1, 2), 8), Err(EncodeError::Range));
         assert_eq!(masked(&range(0x30, 0x4f), 8), Err(EncodeError::Range));
     }

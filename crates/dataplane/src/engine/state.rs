@@ -127,7 +127,7 @@ impl State {
         self.tables.table(table)?.view(entry)
     }
 
-    /// The entry that a key hits: one value a key field, each of the field's width.
+    /// The entry that a key hits: one value a key field, as its bits.
     pub fn look_up(&self, table: TableId, key: &[Int]) -> Option<EntryIndex> {
         let info = self.program.tables.get(table.index())?;
         let mut bytes = Vec::new();

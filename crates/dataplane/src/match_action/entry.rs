@@ -110,7 +110,7 @@ fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Control
         },
         (MatchKind::Range, MatchField::Range { low, high }) => {
             let (low, high) = (number(&what, low, bits)?, number(&what, high, bits)?);
-            if low > high {
+            if field.order(&low) > field.order(&high) {
                 return invalid(format!("{what}: the range begins above its end"));
             }
             Matcher::Range { low, high }

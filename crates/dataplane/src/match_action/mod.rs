@@ -19,7 +19,7 @@ use crate::{
     model::PortSet,
     program::{Program, TableInfo, ir::Matcher},
     trace::{self, TraceValue},
-    value::Int,
+    value::{self, Int},
 };
 
 /// A table entry as it was, or that there was none.
@@ -91,7 +91,7 @@ impl Tables {
         }
     }
 
-    /// The entry that a key hits: one value a key field.
+    /// The entry that a key hits: one value a key field, of which the bits count that the field has.
     pub(crate) fn lookup(
         &mut self,
         id: TableId,
@@ -99,7 +99,9 @@ impl Tables {
         key: impl Iterator<Item = Int>,
     ) -> Option<EntryIndex> {
         self.key.clear();
-        self.key.extend(key);
+        let fields = info.key.iter().zip(key);
+        self.key
+            .extend(fields.map(|(field, value)| value::wrap(value, field.width_bits, false)));
         self.tables[id.index()].lookup(info, &self.key, &mut self.key_bytes)
     }
 

@@ -3,7 +3,7 @@
 
 use super::EntryIndex;
 use crate::{
-    program::{TableInfo, ir::Matcher},
+    program::{KeyField, TableInfo, ir::Matcher},
     value::{self, Int},
 };
 
@@ -27,7 +27,7 @@ impl OrderedIndex {
                 .iter()
                 .zip(matchers)
                 .zip(key)
-                .all(|((field, matcher), value)| matches(matcher, field.width_bits, value))
+                .all(|((field, matcher), value)| matches(matcher, field, value))
         })
     }
 
@@ -56,18 +56,22 @@ impl OrderedIndex {
     }
 }
 
-fn matches(matcher: &Matcher, bits: u32, value: &Int) -> bool {
+fn matches(matcher: &Matcher, field: &KeyField, value: &Int) -> bool {
     match matcher {
         Matcher::Exact(wanted) | Matcher::Optional(Some(wanted)) => wanted == value,
         Matcher::Optional(None) => true,
         Matcher::Lpm {
             value: wanted,
             prefix_len,
-        } => &(value & value::prefix_mask(bits, *prefix_len)) == wanted,
+        } => &(value & value::prefix_mask(field.width_bits, *prefix_len)) == wanted,
         Matcher::Ternary {
             value: wanted,
             mask,
         } => &(value & mask) == wanted,
+        Matcher::Range { low, high } if field.is_signed => {
+            let place = field.order(value);
+            field.order(low) <= place && place <= field.order(high)
+        }
         Matcher::Range { low, high } => low <= value && value <= high,
     }
 }

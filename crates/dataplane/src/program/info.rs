@@ -2,7 +2,10 @@
 
 use thiserror::Error;
 
-use crate::{ActionId, ActionProfileId};
+use crate::{
+    ActionId, ActionProfileId, MatchField,
+    value::{self, Int},
+};
 
 /// Why a BMv2 JSON file was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -47,6 +50,45 @@ pub struct KeyField {
     pub kind: MatchKind,
     /// Width in bits.
     pub width_bits: u32,
+    /// Whether its values are numbers in two's complement. Keys and entries have their bits; only
+    /// ranges ask which of two values is less.
+    pub is_signed: bool,
+}
+
+impl KeyField {
+    /// Where a value, given as its bits, stands among the field's values, from 0 for the least. The
+    /// place's own place is the value again.
+    pub fn order(&self, bits: &Int) -> Int {
+        match self.is_signed {
+            true => bits ^ self.sign(),
+            false => bits.clone(),
+        }
+    }
+
+    /// The range that has every value: the least and the greatest, as their bits.
+    pub fn whole_range(&self) -> (Int, Int) {
+        let last = value::ones(self.width_bits);
+        (self.order(&Int::ZERO), self.order(&last))
+    }
+
+    /// [`Self::whole_range`] as a control plane writes it.
+    pub fn every_value(&self) -> MatchField {
+        let (low, high) = self.whole_range();
+        MatchField::Range {
+            low: value::to_canonical_bytes(&low, self.width_bits),
+            high: value::to_canonical_bytes(&high, self.width_bits),
+        }
+    }
+
+    /// Whether a range has a value: its low end, as a control plane writes it, is not above its high end.
+    pub fn is_ascending(&self, low: &[u8], high: &[u8]) -> bool {
+        let place = |end| self.order(&value::from_be_bytes(end));
+        place(low) <= place(high)
+    }
+
+    fn sign(&self) -> Int {
+        Int::ONE << self.width_bits.saturating_sub(1) as usize
+    }
 }
 
 /// What a control plane may know of a table.

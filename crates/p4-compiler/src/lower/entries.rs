@@ -1,5 +1,7 @@
 //! The entries in a program's tables: sets become BMv2's keys, priorities its ranks.
 
+use std::collections::BTreeMap;
+
 use bmv2_json::{ActionEntry, Entry, MatchKey};
 use num_bigint::BigInt;
 use num_traits::{Signed, ToPrimitive as _, Zero as _};
@@ -49,8 +51,9 @@ impl Lower<'_> {
             .iter()
             .any(|key| matches!(&*key.match_kind, "ternary" | "range" | "optional"));
         let mut out = Vec::new();
+        let mut seen = BTreeMap::new();
         for (position, entry) in list.iter().enumerate() {
-            let match_key = entry
+            let match_key: Vec<MatchKey> = entry
                 .keys
                 .iter()
                 .zip(&keys)
@@ -64,6 +67,16 @@ impl Lower<'_> {
             } else {
                 position as u32 + 1
             };
+            let rank = entry.rank.unwrap_or(listed);
+            // Of equal keys only those with priorities differ.
+            let is_whole = match_key.len() == keys.len();
+            let same = (format!("{match_key:?}"), if ranked { rank } else { 0 });
+            if is_whole && let Some(first) = seen.insert(same, entry.span) {
+                let message = "an entry that matches the same is there already";
+                self.sink
+                    .error("E0425", entry.span, message)
+                    .note_at(first, "first here");
+            }
             out.push(Entry {
                 source_info: self.source_info(entry.span),
                 match_key,
@@ -71,7 +84,7 @@ impl Lower<'_> {
                     action_id,
                     action_data,
                 },
-                priority: entry.rank.unwrap_or(listed),
+                priority: rank,
                 control_priority: (ranked && !is_const).then_some(priority),
                 is_const: (entry.is_const && !is_const).then_some(true),
             });
@@ -140,61 +153,98 @@ impl Lower<'_> {
 
     fn match_key(&mut self, set: &Expr, key: &Key) -> Option<MatchKey> {
         let width = self.program.width(&key.expr.ty)?;
-        let all = mask(width);
+        self.legal_set(set, key)?;
         let text = |value: &BigInt| hex_text(&unsigned(value, width), width);
-        let zero = BigInt::zero();
-        let (low, high, bits) = match &set.kind {
-            ExprKind::DontCare => (zero.clone(), all.clone(), zero),
-            ExprKind::Range(low, high) => (self.constant(low)?, self.constant(high)?, all.clone()),
-            ExprKind::Mask(value, bits) => {
-                let (value, bits) = (self.constant(value)?, self.constant(bits)?);
-                (&value & &bits, value, bits)
-            }
-            _ => {
-                let value = self.constant(set)?;
-                (value.clone(), value, all.clone())
-            }
-        };
-        let exact_needed = matches!(
-            set.kind,
-            ExprKind::Range(..) | ExprKind::Mask(..) | ExprKind::DontCare
-        );
-        match &*key.match_kind {
-            "exact" if exact_needed => {
-                self.sink
-                    .error("E0509", set.span, "an exact key is matched with one value")
-                    .help("make the key ternary");
-                None
-            }
-            "exact" => Some(MatchKey::Exact { key: text(&low) }),
-            "lpm" => match prefix_length(&bits, width) {
-                Some(prefix_length) => Some(MatchKey::Lpm {
-                    key: text(&low),
-                    prefix_length,
-                }),
-                None => {
-                    self.sink.error(
-                        "E0509",
-                        set.span,
-                        "the mask of an lpm key is ones followed by zeros",
-                    );
-                    None
-                }
+        Some(match &*key.match_kind {
+            "exact" => MatchKey::Exact {
+                key: text(&self.constant(set)?),
             },
-            "range" => Some(MatchKey::Range {
-                start: text(&low),
-                end: text(&high),
-            }),
-            _ if matches!(set.kind, ExprKind::Range(..)) => {
-                self.sink
-                    .error("E0509", set.span, "a range matches only a range key");
-                None
+            "range" => {
+                let (low, high) = match &set.kind {
+                    ExprKind::DontCare => ends(width, self.is_signed(&key.expr.ty)),
+                    ExprKind::Range(low, high) => {
+                        let (low, high) = (self.constant(low)?, self.constant(high)?);
+                        if low > high {
+                            let message = format!("the range {low}..{high} is empty");
+                            self.sink.error("E0509", set.span, message);
+                            return None;
+                        }
+                        (low, high)
+                    }
+                    _ => {
+                        let value = self.constant(set)?;
+                        (value.clone(), value)
+                    }
+                };
+                MatchKey::Range {
+                    start: text(&low),
+                    end: text(&high),
+                }
             }
-            _ => Some(MatchKey::Ternary {
-                key: text(&low),
-                mask: text(&bits),
-            }),
-        }
+            kind => {
+                let (value, bits) = self.masked(set, width)?;
+                match prefix_length(&bits, width) {
+                    _ if kind != "lpm" => MatchKey::Ternary {
+                        key: text(&value),
+                        mask: text(&bits),
+                    },
+                    Some(prefix_length) => MatchKey::Lpm {
+                        key: text(&value),
+                        prefix_length,
+                    },
+                    None => {
+                        let message = "the mask of an lpm key is ones followed by zeros";
+                        self.sink
+                            .error("E0509", set.span, message)
+                            .help("make the key ternary");
+                        return None;
+                    }
+                }
+            }
+        })
+    }
+
+    /// Which sets a kind of match takes, as p4c does: a value always, everything save with `exact`, a
+    /// mask with `ternary` and `lpm`, a range with `range`.
+    fn legal_set(&mut self, set: &Expr, key: &Key) -> Option<()> {
+        let kind = &*key.match_kind;
+        let (message, help) = match (&set.kind, kind) {
+            (ExprKind::Range(..) | ExprKind::Mask(..) | ExprKind::DontCare, "exact") => (
+                "an exact key is matched with one value",
+                "make the key ternary",
+            ),
+            (ExprKind::Range(..), "lpm" | "ternary") => (
+                "a range matches only a range key",
+                "make the key a range key",
+            ),
+            (ExprKind::Mask(..), "range") => (
+                "a range key is matched with a value or a range, not under a mask",
+                "make the key ternary, or write the range",
+            ),
+            _ => return Some(()),
+        };
+        self.sink.error("E0509", set.span, message).help(help);
+        None
+    }
+
+    /// A set as a value and the bits of it that count, both without a sign.
+    fn masked(&mut self, set: &Expr, width: u32) -> Option<(BigInt, BigInt)> {
+        Some(match &set.kind {
+            ExprKind::DontCare => (BigInt::zero(), BigInt::zero()),
+            ExprKind::Mask(value, bits) => {
+                let bits = unsigned(&self.constant(bits)?, width);
+                (unsigned(&self.constant(value)?, width) & &bits, bits)
+            }
+            _ => (unsigned(&self.constant(set)?, width), mask(width)),
+        })
+    }
+}
+
+/// The least and the greatest value of a type.
+fn ends(width: u32, is_signed: bool) -> (BigInt, BigInt) {
+    match is_signed {
+        true => (-(mask(width - 1) + BigInt::from(1)), mask(width - 1)),
+        false => (BigInt::zero(), mask(width)),
     }
 }
 

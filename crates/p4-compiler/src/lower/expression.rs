@@ -138,7 +138,7 @@ impl Lower<'_> {
         operation("&", Some(shifted), Some(hex(&mask(width), width)))
     }
 
-    fn is_signed(&self, ty: &Type) -> bool {
+    pub fn is_signed(&self, ty: &Type) -> bool {
         matches!(self.program.underlying(ty), Type::Bits { signed: true, .. })
     }
 

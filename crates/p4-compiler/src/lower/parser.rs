@@ -11,6 +11,7 @@ use num_traits::ToPrimitive as _;
 
 use super::headers::Architecture;
 use super::place::{Place, parameter};
+use super::select::SelectKey;
 use super::{Binding, BlockInstance, Lower, Object, Stage, qualify};
 use crate::ir::{
     self, Callee, Expr, ExprKind, InstanceKind, Statement, StatementKind, Target, Transition,
@@ -434,19 +435,31 @@ impl Lower<'_> {
                 let operands: Vec<Value> =
                     resolved.iter().map(|key| self.select_key(key)).collect();
                 self.drain(span);
-                let widths: Vec<u32> = keys
+                let keys: Vec<SelectKey> = keys
                     .iter()
-                    .map(|key| self.program.width(&key.ty).unwrap_or(0))
+                    .map(|key| SelectKey {
+                        width: self.program.width(&key.ty).unwrap_or(0),
+                        is_signed: self.is_signed(&key.ty),
+                    })
                     .collect();
                 let mut transitions = Vec::new();
                 for (sets, target, case_span) in cases {
                     let next = self.target(target, exits, *case_span);
-                    self.case(sets, &widths, next, *case_span, &mut transitions);
+                    self.case(sets, &keys, next, *case_span, &mut transitions);
+                    // What takes every key hides the cases behind it. simple_switch would try them
+                    // first.
+                    if transitions.last().is_some_and(is_default) {
+                        break;
+                    }
                 }
                 self.end_state(operands, transitions, span);
             }
         }
     }
+}
+
+fn is_default(transition: &JsonTransition) -> bool {
+    transition.kind.as_deref() == Some("default")
 }
 
 pub fn default_transition(next_state: Option<String>) -> JsonTransition {

@@ -174,11 +174,15 @@ impl Lower<'_> {
         matches!(self.program.underlying(ty), Type::Bool)
     }
 
-    /// The place's content as an operand; a bool comes as a truth value.
+    /// The place's content as an operand; a bool comes as a truth value, an action's parameter, of
+    /// which simple_switch has the bits, with its sign.
     pub fn read(&self, place: &Place) -> Value {
         let (raw, ty) = self.read_raw(place);
         match ty {
             Some(ty) if self.is_bool(&ty) => operation("d2b", None, Some(raw)),
+            Some(ty) if matches!(place, Place::Data(..)) && self.is_signed(&ty) => {
+                self.clamp(raw, &ty)
+            }
             _ => raw,
         }
     }

@@ -12,7 +12,14 @@ use crate::limits;
 use crate::source::Span;
 use crate::types::const_eval::{mask, wrap};
 
-/// One key's part of a case.
+/// What a case needs to know of a key.
+#[derive(Clone, Copy)]
+pub struct SelectKey {
+    pub width: u32,
+    pub is_signed: bool,
+}
+
+/// One key's part of a case: bits, without a sign.
 type MaskedValue = (BigInt, BigInt);
 
 impl Lower<'_> {
@@ -27,7 +34,7 @@ impl Lower<'_> {
         }
         let value = self.data(key);
         match value {
-            Value::Field(_) | Value::StackField(_) => value,
+            Value::Field(_) | Value::StackField(_) if !self.widens(key) => value,
             computed => {
                 let temp = self.temp("key", &key.ty, key.span);
                 let (target, _) = self.read_raw(&temp);
@@ -41,10 +48,20 @@ impl Lower<'_> {
         }
     }
 
+    /// Whether a cast gives a key other bits than the field below it has.
+    fn widens(&self, key: &Expr) -> bool {
+        match &key.kind {
+            ExprKind::Cast(inner) => {
+                self.program.width(&inner.ty) != self.program.width(&key.ty) || self.widens(inner)
+            }
+            _ => false,
+        }
+    }
+
     pub fn case(
         &mut self,
         sets: &[Expr],
-        widths: &[u32],
+        keys: &[SelectKey],
         next: Option<String>,
         span: Span,
         out: &mut Vec<JsonTransition>,
@@ -70,8 +87,9 @@ impl Lower<'_> {
         }
         let mut combined: Vec<MaskedValue> = vec![(BigInt::zero(), BigInt::zero())];
         let mut bytes = 0;
-        for (set, width) in sets.iter().zip(widths) {
-            let Some(parts) = self.masked_values(set, *width) else {
+        for (set, key) in sets.iter().zip(keys) {
+            let width = key.width;
+            let Some(parts) = self.masked_values(set, *key) else {
                 return;
             };
             bytes += width.div_ceil(8);
@@ -97,8 +115,8 @@ impl Lower<'_> {
                 .flat_map(|left| parts.iter().map(move |part| join(left, part)))
                 .collect();
         }
-        let exact: BigInt = widths.iter().fold(BigInt::zero(), |all, width| {
-            (all << (width.div_ceil(8) * 8)) + mask(*width)
+        let exact: BigInt = keys.iter().fold(BigInt::zero(), |all, key| {
+            (all << (key.width.div_ceil(8) * 8)) + mask(key.width)
         });
         for (value, bits) in combined {
             if bits.is_zero() {
@@ -117,7 +135,8 @@ impl Lower<'_> {
     }
 
     /// A set as values under masks; a range unfolds into prefixes.
-    fn masked_values(&mut self, set: &Expr, width: u32) -> Option<Vec<MaskedValue>> {
+    fn masked_values(&mut self, set: &Expr, key: SelectKey) -> Option<Vec<MaskedValue>> {
+        let width = key.width;
         let all = mask(width);
         let number = |lower: &mut Self, expr: &Expr| match lower.constant(expr) {
             Some(value) => Some(wrap(&value, width, false)),
@@ -137,16 +156,27 @@ impl Lower<'_> {
                 Some(vec![(value & &bits, bits)])
             }
             ExprKind::Range(low, high) => {
-                let (low, high) = (number(self, low)?, number(self, high)?);
-                if low > high {
-                    self.sink.error(
-                        "E0509",
-                        set.span,
-                        format!("the range {low}..{high} is empty"),
+                // Counted from the least value: the sign bit the other way.
+                let sign = match key.is_signed {
+                    true => BigInt::one() << (width - 1),
+                    false => BigInt::zero(),
+                };
+                let (first, last) = (number(self, low)? ^ &sign, number(self, high)? ^ &sign);
+                if first > last {
+                    let (low, high) = (
+                        wrap(&(&first ^ &sign), width, key.is_signed),
+                        wrap(&(last ^ sign), width, key.is_signed),
                     );
+                    let message = format!("the range {low}..{high} is empty");
+                    self.sink.error("E0509", set.span, message);
                     return None;
                 }
-                Some(prefixes(low, &high, width))
+                let parts = prefixes(first, &last, width).into_iter();
+                Some(
+                    parts
+                        .map(|(value, bits)| (value ^ (&sign & &bits), bits))
+                        .collect(),
+                )
             }
             ExprKind::ValueSet(_) => {
                 self.unsupported(set.span, "a value set beside other sets");

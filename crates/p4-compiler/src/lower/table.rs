@@ -104,7 +104,7 @@ impl Lower<'_> {
                     return None;
                 };
                 let width = self.program.width(&field.ty)?;
-                Some((place, Some(hex_text(bits, width))))
+                Some((place, Some(hex_text(&unsigned(bits, width), width))))
             }
             ExprKind::Var(_) | ExprKind::Field(..) => match self.place(expr)? {
                 place @ Place::Field { .. } => Some((place, None)),

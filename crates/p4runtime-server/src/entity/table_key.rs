@@ -2,13 +2,11 @@
 //!
 //! Source: P4Runtime 1.5.0, "Match Format".
 
-use std::cmp::Ordering;
-
-use dataplane::{MatchField, MatchKind};
+use dataplane::{KeyField, MatchField, MatchKind};
 use p4runtime_proto::p4::v1::FieldMatch;
 use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
 
-use crate::bytestring::{all_ones, compare, is_within, is_zero, low_bits_are_zero, parse};
+use crate::bytestring::{all_ones, is_within, is_zero, low_bits_are_zero, parse};
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{Field, NamesInUse, NewNames};
 
@@ -61,10 +59,7 @@ fn dont_care(field: &Field) -> Option<MatchField> {
             value: zero(),
             mask: zero(),
         }),
-        MatchKind::Range => Some(MatchField::Range {
-            low: zero(),
-            high: all_ones(field.values.data_bits()),
-        }),
+        MatchKind::Range => Some(field.key.every_value()),
         MatchKind::Optional => Some(optional(field, None)),
     }
 }
@@ -108,7 +103,7 @@ fn partial(field: &Field, given: &FieldMatchType, what: &str) -> EntityResult<Ma
             masked(value(&ternary.value)?, value(&ternary.mask)?, what)
         }
         (MatchKind::Range, FieldMatchType::Range(range)) => {
-            interval(bits, value(&range.low)?, value(&range.high)?, what)
+            interval(&field.key, value(&range.low)?, value(&range.high)?, what)
         }
         (kind, given) => Err(wrong_kind(kind, Some(given), what)),
     }
@@ -123,7 +118,7 @@ fn wrong_kind(kind: MatchKind, given: Option<&FieldMatchType>, what: &str) -> En
 
 /// One value or every value, in the data plane's own words.
 fn optional(field: &Field, value: Option<Vec<u8>>) -> MatchField {
-    match (field.data_kind, value) {
+    match (field.key.kind, value) {
         (MatchKind::Ternary, Some(value)) => MatchField::Ternary {
             value,
             mask: all_ones(field.values.data_bits()),
@@ -168,18 +163,19 @@ fn masked(value: Vec<u8>, mask: Vec<u8>, what: &str) -> EntityResult<MatchField>
     Ok(MatchField::Ternary { value, mask })
 }
 
-fn interval(bits: u32, low: Vec<u8>, high: Vec<u8>, what: &str) -> EntityResult<MatchField> {
-    if compare(&low, &high) == Ordering::Greater {
+fn interval(key: &KeyField, low: Vec<u8>, high: Vec<u8>, what: &str) -> EntityResult<MatchField> {
+    if !key.is_ascending(&low, &high) {
         return Err(EntityError::invalid(format!(
             "{what}: expected a range, found its low bound above its high bound"
         )));
     }
-    if is_zero(&low) && high == all_ones(bits) {
+    let range = MatchField::Range { low, high };
+    if range == key.every_value() {
         return Err(EntityError::invalid(format!(
             "{what}: expected a part of all values (a field that matches everything is left out)"
         )));
     }
-    Ok(MatchField::Range { low, high })
+    Ok(range)
 }
 
 fn kind_name(given: Option<&FieldMatchType>) -> &'static str {
@@ -222,11 +218,7 @@ fn to_proto(field: &Field, given: &MatchField) -> Option<FieldMatchType> {
             FieldMatchType::Optional(Optional { value: one(&value) })
         }
         MatchField::Ternary { value, mask } => FieldMatchType::Ternary(Ternary { value, mask }),
-        MatchField::Range { low, high }
-            if is_zero(&low) && high == all_ones(field.values.data_bits()) =>
-        {
-            return None;
-        }
+        MatchField::Range { .. } if *given == field.key.every_value() => return None,
         MatchField::Range { low, high } => FieldMatchType::Range(Range { low, high }),
         MatchField::Optional(Some(value)) => {
             FieldMatchType::Optional(Optional { value: one(&value) })
@@ -250,5 +242,57 @@ fn number(given: &MatchField) -> Option<&[u8]> {
         | MatchField::Ternary { value, .. }
         | MatchField::Optional(Some(value)) => Some(value),
         MatchField::Lpm { .. } | MatchField::Range { .. } | MatchField::Optional(None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::Values;
+
+    #[test]
+    fn a_range_of_a_signed_key_is_in_the_order_of_its_type() {
+        let name = "temperature".to_owned();
+        let key_field = KeyField {
+            name: name.clone(),
+            kind: MatchKind::Range,
+            width_bits: 8,
+            is_signed: true,
+        };
+        let fields = [Field {
+            id: 1,
+            name,
+            kind: MatchKind::Range,
+            key: key_field,
+            values: Values::Numbers {
+                controller_bits: 8,
+                data_bits: 8,
+            },
+        }];
+        let given = |low: u8, high: u8| FieldMatch {
+            field_id: 1,
+            field_match_type: Some(FieldMatchType::Range(Range {
+                low: vec![low],
+                high: vec![high],
+            })),
+        };
+        let range = |low: u8, high: u8| MatchField::Range {
+            low: vec![low],
+            high: vec![high],
+        };
+        let key_of = |matches: &[FieldMatch]| key(&fields, matches, NewNames::Bound, "table \"t\"");
+        // From -3 to 3.
+        let around_zero = [given(0xfd, 3)];
+        let found = key_of(&around_zero).unwrap();
+        assert_eq!(found, [range(0xfd, 3)]);
+        assert_eq!(matches(&fields, &found), around_zero);
+        let reversed = key_of(&[given(3, 0xfd)]).unwrap_err();
+        assert!(reversed.message.contains("low bound above"), "{reversed}");
+        // All values are left out, which is said both ways.
+        let whole = key_of(&[given(0x80, 0x7f)]).unwrap_err();
+        assert!(whole.message.contains("is left out"), "{whole}");
+        let left_out = key_of(&[]).unwrap();
+        assert_eq!(left_out, [range(0x80, 0x7f)]);
+        assert_eq!(matches(&fields, &left_out), []);
     }
 }

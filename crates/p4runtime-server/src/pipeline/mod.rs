@@ -22,6 +22,8 @@ pub use origin::ORIGIN_KIND;
 pub(crate) use packet_header::PacketHeader;
 pub(crate) use profile::{GroupSize, Profile};
 pub(crate) use table::{Field, Table};
+#[cfg(test)]
+pub(crate) use translation::Values;
 pub(crate) use translation::{Names, NamesInUse, NewNames};
 pub(crate) use value_set::ValueSet;
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use dataplane::{ActionId, MatchKind, ParamInfo, Program, TableId, TableInfo};
+use dataplane::{ActionId, KeyField, MatchKind, ParamInfo, Program, TableId, TableInfo};
 use p4runtime_proto::p4::config::v1 as p4info;
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
@@ -40,8 +40,8 @@ pub(crate) struct Field {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) kind: MatchKind,
-    /// How the data plane matches it: BMv2 JSON has no `optional`, p4c writes `ternary`.
-    pub(crate) data_kind: MatchKind,
+    /// What the data plane matches. Its kind is another one where BMv2 JSON has no `optional`: p4c writes `ternary`.
+    pub(crate) key: KeyField,
     pub(crate) values: Values,
 }
 
@@ -217,7 +217,7 @@ fn fields(
                 id: field.id,
                 name: field.name.clone(),
                 kind,
-                data_kind: key.kind,
+                key: key.clone(),
                 values,
             }),
             values => Err(format!(

@@ -1,6 +1,6 @@
 //! Parser value sets, bound to the program's.
 
-use dataplane::{Program, ValueSetId};
+use dataplane::{KeyField, Program, ValueSetId};
 use p4runtime_proto::p4::config::v1 as p4info;
 use p4runtime_proto::p4::config::v1::P4Info;
 
@@ -63,7 +63,12 @@ fn fields(
             id: field.id,
             name: field.name.clone(),
             kind,
-            data_kind: kind,
+            key: KeyField {
+                name: field.name.clone(),
+                kind,
+                width_bits: *bits,
+                is_signed: false,
+            },
             values,
         })
     });

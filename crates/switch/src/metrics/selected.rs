@@ -379,6 +379,7 @@ mod tests {
                 name: "a.b".into(),
                 kind: MatchKind::Exact,
                 width_bits,
+                is_signed: false,
             };
             shown(&field, &matched)
         };

@@ -318,10 +318,11 @@ fn random_match(rng: &mut Rng, field: &KeyField) -> MatchField {
         }
         MatchKind::Range => {
             let other = random_value(rng, bits);
-            MatchField::Range {
-                low: value.clone().min(other.clone()),
-                high: value.max(other),
-            }
+            let (low, high) = match field.is_ascending(&value, &other) {
+                true => (value, other),
+                false => (other, value),
+            };
+            MatchField::Range { low, high }
         }
         MatchKind::Optional => MatchField::Optional(rng.bool().then_some(value)),
     }

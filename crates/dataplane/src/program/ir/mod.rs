@@ -182,7 +182,7 @@ pub struct BoundAction {
     pub args: Vec<Int>,
 }
 
-/// What a key field of an entry matches.
+/// What a key field of an entry matches. Numbers are bits: those of a negative number are its two's complement.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Matcher {
     /// This value.
@@ -201,7 +201,7 @@ pub enum Matcher {
         /// The bits that count.
         mask: Int,
     },
-    /// A closed interval.
+    /// A closed interval in the order of [`crate::KeyField::order`].
     Range {
         /// The first value.
         low: Int,

@@ -207,6 +207,19 @@ impl<'a> Loader<'a> {
             _ => return None,
         })
     }
+
+    /// Whether what an expression reads is a signed field.
+    pub(super) fn is_signed(&self, expr: &Expr) -> bool {
+        let ir = &self.ir;
+        match expr {
+            Expr::Field(field) => ir.fields[field.index()].signed,
+            Expr::Access { header, offset } => {
+                let example = &ir.headers[ir.example_of(header).index()];
+                ir.fields[example.field_at(*offset).index()].signed
+            }
+            _ => false,
+        }
+    }
 }
 
 impl At<'_, '_> {

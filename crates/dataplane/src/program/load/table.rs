@@ -148,6 +148,7 @@ impl At<'_, '_> {
                 name: name.unwrap_or_else(|| format!("{header}.{field}")),
                 kind,
                 width_bits: self.loader.bits_of(&value).unwrap_or(1),
+                is_signed: self.loader.is_signed(&value),
             });
             sources.push(KeySource {
                 value,
@@ -249,7 +250,14 @@ impl At<'_, '_> {
     fn matcher(&self, field: &KeyField, key: &MatchKey) -> Load<Matcher> {
         let (name, bits) = (&field.name, field.width_bits);
         let number = |text: &str| {
-            let number = self.hex(text)?;
+            let given = self.hex(text)?;
+            // A signed field's values may be written with their sign.
+            let number = match field.is_signed && given < Int::ZERO {
+                true if value::wrap(given.clone(), bits, true) == given => {
+                    value::wrap(given, bits, false)
+                }
+                _ => given,
+            };
             match value::fits(&number, bits) {
                 true => Ok(number),
                 false => self.fail(format!("key \"{name}\": {text} does not fit {bits} bits")),
@@ -288,7 +296,7 @@ impl At<'_, '_> {
             }
             (MatchKind::Range, MatchKey::Range { start, end }) => {
                 let (low, high) = (number(start)?, number(end)?);
-                if low > high {
+                if field.order(&low) > field.order(&high) {
                     return self.fail(format!("key \"{name}\": {start} is above {end}"));
                 }
                 Matcher::Range { low, high }
