@@ -23,7 +23,9 @@ control AomSequencer(
     // Written by the controller, a cell a group; `active` is 0 while an epoch is being advanced.
     register<bit<32>>(AOM_GROUPS_MAX) epochs;
     register<bit<1>>(AOM_GROUPS_MAX) active;
-    // The number that was given last; 0 at the start of an epoch.
+    // The number that was given last; 0 at the start of an epoch. With a register for each worker each
+    // would give every number.
+    @shared
     register<bit<32>>(AOM_GROUPS_MAX) sequences;
     counter(6, CounterType.packets_and_bytes) verdicts;
     bit<32> slot = 0;

@@ -359,6 +359,9 @@ pub struct RegisterArray {
     pub size: u32,
     /// Bits of a cell.
     pub bitwidth: u32,
+    /// `@shared` in the P4 program: never one for each worker. BMv2 ignores it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
 }
 
 /// A named hash or checksum.

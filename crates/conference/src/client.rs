@@ -21,7 +21,9 @@ use p4runtime_proto::p4::v1::{
     Uint128, Update, stream_message_request, stream_message_response,
 };
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
-use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest, GetCountersResponse};
+use p4runtime_proto::reprise::v1::{
+    DrainRequest, GetCountersRequest, GetCountersResponse, GetInstanceRequest,
+};
 use prost::Message;
 use tls::{FileError, Trouble};
 use tokio::sync::mpsc;
@@ -30,7 +32,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
-use crate::dial::{Seen as SeenOfTls, SwitchAddress};
+use crate::dial::{Reconnects, Seen as SeenOfTls, SwitchAddress};
 use crate::limits::{
     ARBITRATION_TRIES, CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DRAIN_TIMEOUT_MS, MESSAGE_BYTES_MAX,
     QUIET_WAIT_MS, TURN_PAUSE_MS,
@@ -258,12 +260,33 @@ impl Client {
     /// # Errors
     /// The address or a file for TLS is invalid, nothing answers there, or both sides do not agree about TLS.
     pub async fn connect(switch: &SwitchAddress, device_id: u64) -> Result<Client, ClientError> {
-        let (channel, seen) = switch.connect().await?;
+        let connected = switch.connect(Reconnects::Always).await?;
+        Ok(Client::over(connected, switch, device_id))
+    }
+
+    /// Connects to one process of a switch: when the connection ends, every later call fails. A client that connects
+    /// again by itself could read from a new process what it has begun to ask of the old one.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub async fn connect_once(
+        switch: &SwitchAddress,
+        device_id: u64,
+    ) -> Result<Client, ClientError> {
+        let connected = switch.connect(Reconnects::Never).await?;
+        Ok(Client::over(connected, switch, device_id))
+    }
+
+    fn over(
+        (channel, seen): (Channel, SeenOfTls),
+        switch: &SwitchAddress,
+        device_id: u64,
+    ) -> Client {
         let p4runtime = P4RuntimeClient::new(channel.clone())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         let own = SwitchClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
-        Ok(Client {
+        Client {
             p4runtime,
             switch: own,
             address: switch.address.clone(),
@@ -272,7 +295,7 @@ impl Client {
             role: String::new(),
             call_timeout_ms: CALL_TIMEOUT_MS,
             primary: None,
-        })
+        }
     }
 
     /// The number that this client's writes carry; `None`: not primary.
@@ -537,6 +560,21 @@ impl Client {
             .await?
             .map_err(|status| self.error("its counters", &status))?
             .into_inner())
+    }
+
+    /// The number of the switch's process: another one means that it was started anew, whatever a state file has
+    /// restored.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn instance(&mut self) -> Result<u64, ClientError> {
+        let request = GetInstanceRequest {
+            device_id: self.device_id,
+        };
+        let call = self.switch.get_instance(request);
+        let answer = in_time("its instance", CONNECT_TIMEOUT_MS, call).await?;
+        let answer = answer.map_err(|status| self.error("its instance", &status))?;
+        Ok(answer.into_inner().instance)
     }
 
     /// Sends a packet into the program.

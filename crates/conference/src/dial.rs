@@ -6,6 +6,7 @@ use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -58,7 +59,10 @@ impl SwitchAddress {
         }
     }
 
-    pub(crate) async fn connect(&self) -> Result<(Channel, Seen), ClientError> {
+    pub(crate) async fn connect(
+        &self,
+        reconnects: Reconnects,
+    ) -> Result<(Channel, Seen), ClientError> {
         let bad = || ClientError::BadAddress {
             address: self.address.clone(),
         };
@@ -80,6 +84,8 @@ impl SwitchAddress {
             address: self.address.clone(),
             tls,
             seen: seen.clone(),
+            is_used: Arc::default(),
+            reconnects,
         };
         let channel = endpoint.connect_with_connector(connector).await;
         let channel = channel.map_err(|error| match seen.trouble() {
@@ -134,10 +140,24 @@ struct Connector {
     address: String,
     tls: Option<(tls::Client, ServerName<'static>)>,
     seen: Seen,
+    is_used: Arc<AtomicBool>,
+    reconnects: Reconnects,
+}
+
+/// Whether gRPC may connect again where a connection has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reconnects {
+    Always,
+    /// So that everything goes to one process.
+    Never,
 }
 
 impl Connector {
     async fn connect(self) -> io::Result<Transport> {
+        if self.is_used.swap(true, Ordering::Relaxed) && self.reconnects == Reconnects::Never {
+            let ended = "the connection to the switch has ended";
+            return Err(io::Error::new(io::ErrorKind::NotConnected, ended));
+        }
         let stream = TcpStream::connect(&self.address).await?;
         // Requests are short; without it they only wait a little longer.
         let _ = stream.set_nodelay(true);

@@ -66,11 +66,13 @@ pub enum Rpc {
     Drain,
     /// All counters.
     GetCounters,
+    /// The process's own number.
+    GetInstance,
 }
 
 impl Rpc {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Write,
         Self::Read,
         Self::SetForwardingPipelineConfig,
@@ -79,6 +81,7 @@ impl Rpc {
         Self::StreamChannel,
         Self::Drain,
         Self::GetCounters,
+        Self::GetInstance,
     ];
 
     fn path(self) -> PathAndQuery {
@@ -91,6 +94,7 @@ impl Rpc {
             Self::StreamChannel => "/p4.v1.P4Runtime/StreamChannel",
             Self::Drain => "/reprise.v1.Switch/Drain",
             Self::GetCounters => "/reprise.v1.Switch/GetCounters",
+            Self::GetInstance => "/reprise.v1.Switch/GetInstance",
         })
     }
 }

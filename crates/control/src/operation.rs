@@ -8,8 +8,8 @@ use std::ops::Range;
 use dataplane::{
     ActionProfileId, CloneSession, ControlError, ControlErrorKind, CounterId, CounterValue,
     CrcParameters, GeneratorChange, GeneratorConfig, MatchField, MeterConfig, MeterId, Mirror,
-    MulticastGroup, ProfileGroup, ProfileMember, RegisterId, Switch, TableAction, TableEntry,
-    TableId, ValueSetId,
+    MulticastGroup, ProfileGroup, ProfileMember, Program, RegisterId, Switch, TableAction,
+    TableEntry, TableId, ValueSetId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -170,6 +170,23 @@ impl Operation {
             _ => 0,
         };
         1 + n_more
+    }
+
+    /// What of an operation may be done again when the process is new, and packets' state is lost.
+    pub(crate) fn in_a_new_process(mut self, program: &Program) -> Option<Self> {
+        match &mut self {
+            // The controller wrote it before packets went on from there: a cell that counts would count again from
+            // where it began, and give every number twice.
+            Self::SetCells(CellValue::Register(register, _), _)
+                if program.is_written_by_packets(*register) =>
+            {
+                return None;
+            }
+            // Nobody knows how many of its frames have come.
+            Self::InsertGenerator { config, runs, .. } if config.count.is_some() => *runs = false,
+            _ => {}
+        }
+        Some(self)
     }
 
     /// Whether it can be taken back.

@@ -163,9 +163,22 @@ impl Turn {
         Saved(self, saved)
     }
 
-    /// Makes a pipeline forward that a store has kept, and writes to it what was kept with it.
+    /// Makes a pipeline forward that a store has kept, and writes to it what was kept with it, as far as that is true
+    /// of a new process.
     pub fn restore(self, checked: Checked, operations: Vec<Operation>) -> Committed {
-        self.forward(checked, Batch::new(operations))
+        let n_kept = operations.len();
+        let operations = operations.into_iter();
+        let operations = operations.filter_map(|it| it.in_a_new_process(&checked.program));
+        let batch = Batch::new(operations.collect());
+        let n_left_out = n_kept - batch.operations.len();
+        if n_left_out > 0 {
+            tracing::warn!(
+                event = "registers_begin_anew",
+                writes = n_left_out,
+                "{n_left_out} writes of the state file to registers that packets write, too, are not set again: these begin as the program says"
+            );
+        }
+        self.forward(checked, batch)
     }
 
     /// Has the store keep what a call has come to.

@@ -17,7 +17,7 @@ pub enum Registers {
     /// The switch's: a program that has some is refused.
     #[default]
     OfTheSwitch,
-    /// Each worker has its own.
+    /// Each worker has its own. A program with `@shared` ones is refused all the same.
     PerWorker,
 }
 
@@ -30,14 +30,22 @@ pub(crate) fn expect_one_for_all(
     n_workers: usize,
     registers: Registers,
 ) -> OperationResult {
-    let kept = program.kept_between_packets();
-    if n_workers == 1 || registers == Registers::PerWorker || kept.is_empty() {
+    if n_workers == 1 {
         return Ok(());
     }
-    let message = format!(
-        "expected a program whose packets read no register that packets write, and no meter, since each of the {n_workers} workers would have its own, found {}: run one worker, or accept it with --registers per-worker",
-        kept.join(", ")
-    );
+    let shared = program.shared_between_packets();
+    let kept = program.kept_between_packets();
+    let message = match registers {
+        _ if !shared.is_empty() => format!(
+            "expected a program without @shared registers that packets write and read, since each of the {n_workers} workers would have its own, which the program says would be wrong, found {}: run one worker",
+            shared.join(", ")
+        ),
+        Registers::OfTheSwitch if !kept.is_empty() => format!(
+            "expected a program whose packets read no register that packets write, and no meter, since each of the {n_workers} workers would have its own, found {}: run one worker, or accept it with --registers per-worker",
+            kept.join(", ")
+        ),
+        Registers::OfTheSwitch | Registers::PerWorker => return Ok(()),
+    };
     Err(ControlError::new(
         ControlErrorKind::FailedPrecondition,
         message,

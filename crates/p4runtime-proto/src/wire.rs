@@ -62,6 +62,8 @@ wire!(
     reprise::DrainResponse,
     reprise::GetCountersRequest,
     reprise::GetCountersResponse,
+    reprise::GetInstanceRequest,
+    reprise::GetInstanceResponse,
 );
 
 /// What the generated clients and servers use.

@@ -79,6 +79,8 @@ impl Default for ServerLimits {
 /// What all services and streams share.
 pub(crate) struct Device {
     pub(crate) config: ServerConfig,
+    /// By which a controller knows that the process is another one.
+    pub(crate) instance: u64,
     pub(crate) limits: ServerLimits,
     /// Room for answers to Reads.
     pub(crate) answers: Bytes,
@@ -209,6 +211,12 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A number that no other process has.
+fn instance() -> u64 {
+    let random = getrandom::u64().expect("the kernel has random numbers once it has booted");
+    random.max(1)
+}
+
 impl Device {
     /// What reached no controller, by reason.
     pub(crate) fn controller_drops(&self) -> [(&'static str, u64); CONTROLLER_DROPS.len()] {
@@ -241,6 +249,7 @@ impl Device {
             limits,
             arbitration: Mutex::new(Arbitration::new(config.device_id)),
             config,
+            instance: instance(),
             control,
             packet_in_drops: PacketInDrops::default(),
             idle_timeout_drops: IdleTimeoutDrops::default(),

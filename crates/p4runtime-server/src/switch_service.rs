@@ -1,4 +1,4 @@
-//! `reprise.v1.Switch`: drain and counters.
+//! `reprise.v1.Switch`: drain, counters and the process's own number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,9 @@ use control::{Counted, LinkState};
 use dataplane::{LatencyReport, LatencySummary, Stream};
 use p4runtime_proto::reprise::v1::switch_server::Switch;
 use p4runtime_proto::reprise::v1::{
-    DrainRequest, DrainResponse, DropCounter, GetCountersRequest, GetCountersResponse, Latency,
-    PacketCounters, PortCounters, TableCounters, latency, port_counters,
+    DrainRequest, DrainResponse, DropCounter, GetCountersRequest, GetCountersResponse,
+    GetInstanceRequest, GetInstanceResponse, Latency, PacketCounters, PortCounters, TableCounters,
+    latency, port_counters,
 };
 use tonic::{Request, Response, Status};
 
@@ -51,6 +52,15 @@ impl Switch for SwitchService {
         let own = own.map(|(reason, packets)| drop_counter(reason, packets));
         counters.drops.extend(own);
         Ok(Response::new(counters))
+    }
+
+    async fn get_instance(
+        &self,
+        request: Request<GetInstanceRequest>,
+    ) -> Result<Response<GetInstanceResponse>, Status> {
+        expect_device(&self.0, request.into_inner().device_id)?;
+        let instance = self.0.instance;
+        Ok(Response::new(GetInstanceResponse { instance }))
     }
 }
 

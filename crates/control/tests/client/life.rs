@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use control::{
-    Atomicity, Batch, CellValue, EntryChange, Error, NewAction, Note, Operation, Subscriber, limits,
+    Atomicity, Batch, CellValue, EntryChange, Error, NewAction, Note, Operation, Subscriber, Turn,
+    limits,
 };
-use dataplane::{ControlErrorKind, CounterValue, PortId, SwitchConfig};
+use dataplane::{
+    ControlErrorKind, CounterValue, GeneratorConfig, GeneratorState, Pace, PortId, SwitchConfig,
+};
 
 use crate::harness::{Harness, N_SLOTS, bare, bridge, frame, key, patiently, replicas};
 
@@ -418,4 +421,33 @@ async fn frames_for_the_cpu_go_to_who_subscribed_with_the_program_that_made_them
     let packet_in = patiently(packet_ins.recv()).await.unwrap();
     assert_eq!(packet_in.generation, harness.pipeline.generation());
     assert!(packet_in.frame.ends_with(&[0; 50]));
+}
+
+/// Whether a generator runs after a restart, by its number of frames.
+async fn runs_again(count: Option<u64>) -> bool {
+    let harness = Harness::start().await;
+    let config = GeneratorConfig {
+        name: "load".to_owned(),
+        port: PortId(1),
+        frames: Arc::new([frame(0xa).into()]),
+        pace: Pace::per_second(1000),
+        count,
+    };
+    let (id, runs) = (1, true);
+    let insert = Operation::InsertGenerator { id, config, runs };
+    let checked = harness.device.check(bridge(), ()).unwrap();
+    let operations = vec![harness.slot(3, 9), insert];
+    let call = |turn: Turn| async move { turn.restore(checked, operations).done().await };
+    harness.device.in_turn(call).await.unwrap().unwrap();
+    let generators = harness.switch.in_switch(0, |switch| switch.generators());
+    let [generator] = &generators[..] else {
+        panic!("expected one, found {generators:?}")
+    };
+    generator.state == GeneratorState::Running
+}
+
+#[tokio::test]
+async fn a_restored_generator_does_not_make_its_counted_frames_again() {
+    assert!(runs_again(None).await);
+    assert!(!runs_again(Some(3)).await);
 }

@@ -6,7 +6,7 @@
 
 use super::{
     Program,
-    ir::{ParserOp, Place, Primitive},
+    ir::{ParserOp, Place, Primitive, RegisterArray},
 };
 use crate::RegisterId;
 
@@ -15,18 +15,28 @@ impl Program {
     /// "seen"`. What packets write and no packet reads is for the controller.
     pub fn kept_between_packets(&self) -> Vec<String> {
         let ir = self.ir();
-        let registers = ir.registers.iter().zip((0..).map(RegisterId));
-        let kept = registers
-            .filter(|(register, id)| register.is_operand || self.is_read_by_packets(*id))
-            .filter(|(_, id)| self.is_written_by_packets(*id));
-        let mut kept: Vec<String> = kept
-            .map(|(register, _)| format!("register \"{}\"", register.name))
-            .collect();
+        let mut kept: Vec<String> = self.registers_between_packets().map(named).collect();
         let direct = ir.table_nodes.iter().filter_map(|node| node.meter.as_ref());
         let meters = ir.meters.iter().map(|meter| meter.name.as_str());
         let meters = meters.chain(direct.map(|meter| meter.name.as_str()));
         kept.extend(meters.map(|name| format!("meter \"{name}\"")));
         kept
+    }
+
+    /// Those of [`kept_between_packets`](Self::kept_between_packets) that the program says must be one, whatever the
+    /// number of workers (`@shared`).
+    pub fn shared_between_packets(&self) -> Vec<String> {
+        let registers = self.registers_between_packets();
+        let shared = registers.filter(|register| register.is_shared);
+        shared.map(named).collect()
+    }
+
+    fn registers_between_packets(&self) -> impl Iterator<Item = &RegisterArray> {
+        let registers = self.ir().registers.iter().zip((0..).map(RegisterId));
+        let kept = registers
+            .filter(move |(register, id)| register.is_operand || self.is_read_by_packets(*id))
+            .filter(move |(_, id)| self.is_written_by_packets(*id));
+        kept.map(|(register, _)| register)
     }
 
     fn is_read_by_packets(&self, register: RegisterId) -> bool {
@@ -35,7 +45,8 @@ impl Program {
         )
     }
 
-    fn is_written_by_packets(&self, register: RegisterId) -> bool {
+    /// Whether a packet may write a cell of it, so that no controller knows what it has.
+    pub fn is_written_by_packets(&self, register: RegisterId) -> bool {
         let ir = self.ir();
         let is_cell = |place: &Place| matches!(place, Place::RegisterCell { register: of, .. } if *of == register);
         let writes = |primitive: &Primitive| match primitive {
@@ -58,4 +69,8 @@ impl Program {
         actions.chain(&ir.deparser.primitives).any(&is_wanted)
             || parser.any(|op| matches!(op, ParserOp::Primitive(primitive) if is_wanted(primitive)))
     }
+}
+
+fn named(register: &RegisterArray) -> String {
+    format!("register \"{}\"", register.name)
 }

@@ -490,6 +490,7 @@ fn a_program_keeps_between_packets_what_they_write_and_read_and_meters() {
         &[array("seen"), hex(0), field("pkt.left")],
     );
     let read_back = prim("register_read", &[field("pkt.left"), array("seen"), hex(0)]);
+    let (seen, seen_back) = (write.clone(), read_back.clone());
     let kept = |switch: &Switch| switch.program().unwrap().kept_between_packets();
     let kept_by = |primitives: &[_]| {
         let mut b = b.clone();
@@ -504,4 +505,17 @@ fn a_program_keeps_between_packets_what_they_write_and_read_and_meters() {
         ["register \"seen\""]
     );
     assert_eq!(kept(&metered()), ["meter \"meter\""]);
+    // The program says of one that it must not be one for each of several switches.
+    for shared in [false, true] {
+        let mut b = Builder::new();
+        b.push(
+            "register_arrays",
+            json!({"name": "seen", "id": 0, "bitwidth": 8, "size": 4, "shared": shared}),
+        );
+        b.call(INGRESS, "run", &[seen_back.clone(), seen.clone()], None);
+        b.start(INGRESS, "run");
+        let switch = b.switch(SwitchConfig::default());
+        let expected: &[&str] = if shared { &["register \"seen\""] } else { &[] };
+        assert_eq!(switch.program().unwrap().shared_between_packets(), expected);
+    }
 }

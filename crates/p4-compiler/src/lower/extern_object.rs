@@ -171,12 +171,15 @@ impl Lower<'_> {
                     return;
                 };
                 let id = self.json.register_arrays.len() as u32;
+                let mut annotations = object.annotations.iter();
+                let shared = annotations.any(|annotation| &*annotation.name == "shared");
                 self.json.register_arrays.push(RegisterArray {
                     name,
                     id,
                     source_info,
                     size,
                     bitwidth,
+                    shared,
                 });
             }
             "direct_counter" | "direct_meter" | "action_profile" | "action_selector" => {}

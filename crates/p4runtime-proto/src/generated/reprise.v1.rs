@@ -27,6 +27,36 @@ impl ::prost::Name for DrainResponse {
     }
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetInstanceRequest {
+    #[prost(uint64, tag = "1")]
+    pub device_id: u64,
+}
+impl ::prost::Name for GetInstanceRequest {
+    const NAME: &'static str = "GetInstanceRequest";
+    const PACKAGE: &'static str = "reprise.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "reprise.v1.GetInstanceRequest".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "type.googleapis.com/reprise.v1.GetInstanceRequest".into()
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetInstanceResponse {
+    #[prost(fixed64, tag = "1")]
+    pub instance: u64,
+}
+impl ::prost::Name for GetInstanceResponse {
+    const NAME: &'static str = "GetInstanceResponse";
+    const PACKAGE: &'static str = "reprise.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "reprise.v1.GetInstanceResponse".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "type.googleapis.com/reprise.v1.GetInstanceResponse".into()
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetCountersRequest {
     #[prost(uint64, tag = "1")]
     pub device_id: u64,
@@ -434,6 +464,30 @@ pub mod switch_client {
                 .insert(GrpcMethod::new("reprise.v1.Switch", "GetCounters"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn get_instance(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetInstanceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetInstanceResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::wire::Codec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/reprise.v1.Switch/GetInstance",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("reprise.v1.Switch", "GetInstance"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -458,6 +512,13 @@ pub mod switch_server {
             request: tonic::Request<super::GetCountersRequest>,
         ) -> std::result::Result<
             tonic::Response<super::GetCountersResponse>,
+            tonic::Status,
+        >;
+        async fn get_instance(
+            &self,
+            request: tonic::Request<super::GetInstanceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetInstanceResponse>,
             tonic::Status,
         >;
     }
@@ -610,6 +671,51 @@ pub mod switch_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetCountersSvc(inner);
+                        let codec = crate::wire::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/reprise.v1.Switch/GetInstance" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetInstanceSvc<T: Switch>(pub Arc<T>);
+                    impl<
+                        T: Switch,
+                    > tonic::server::UnaryService<super::GetInstanceRequest>
+                    for GetInstanceSvc<T> {
+                        type Response = super::GetInstanceResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetInstanceRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Switch>::get_instance(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetInstanceSvc(inner);
                         let codec = crate::wire::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

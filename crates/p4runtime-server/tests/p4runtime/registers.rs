@@ -2,11 +2,48 @@
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_data::Data;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::update::Type;
-use p4runtime_proto::p4::v1::{Index, P4Data, RegisterEntry};
+use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, Index, P4Data, RegisterEntry};
 use tonic::Code;
 
-use crate::harness::{Controller, Harness, ids, read, update};
+use crate::harness::{Controller, Harness, JSON, config, ids, read, update};
+
+#[tokio::test]
+async fn a_program_with_a_shared_register_is_refused_with_several_workers_that_have_their_own() {
+    let harness = Harness::with_workers(2).await;
+    let mut primary = harness.primary().await;
+    // Packets write and read the register.
+    let action = r#""runtime_data": [{"name": "port", "bitwidth": 9}],
+      "primitives": ["#;
+    let array = r#"{"type": "register_array", "value": "ingress.slots"}, {"type": "hexstr", "value": "0x0"}"#;
+    let field = r#"{"type": "field", "value": ["ethernet", "src"]}"#;
+    let passes = format!(
+        "{action}{{\"op\": \"register_read\", \"parameters\": [{field}, {array}]}}, {{\"op\": \"register_write\", \"parameters\": [{array}, {field}]}}, "
+    );
+    let each = JSON.replacen(action, &passes, 1);
+    let slots = r#""size": 131072, "bitwidth": 48"#;
+    let shared = each.replace(slots, &format!("{slots}, \"shared\": true"));
+    assert!(each != JSON && shared != each);
+    for (device_config, expected) in [(&shared, false), (&each, true)] {
+        let config = ForwardingPipelineConfig {
+            p4_device_config: device_config.clone().into_bytes(),
+            ..config()
+        };
+        for action in [
+            Action::Verify,
+            Action::VerifyAndSave,
+            Action::VerifyAndCommit,
+        ] {
+            let set = primary.set_pipeline(action, Some(config.clone())).await;
+            let is_taken = set.is_ok();
+            assert_eq!(is_taken, expected, "{action:?}: {set:?}");
+            if let Err(refused) = set {
+                assert!(refused.message().contains("@shared"), "{refused:?}");
+            }
+        }
+    }
+}
 
 fn register(register_id: u32, index: Option<i64>, data: Option<Data>) -> Kind {
     Kind::RegisterEntry(RegisterEntry {

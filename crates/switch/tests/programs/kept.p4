@@ -1,4 +1,5 @@
-// A table, a default action, a register, a group and a session: what a state file keeps.
+// A table, a default action, a register, a group and a session: what a state file keeps; and a
+// register that packets write, of which it keeps nothing.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -14,6 +15,7 @@ control Verify(inout headers_t headers, inout metadata_t meta) { apply {} }
 
 control Forward(inout headers_t headers, inout metadata_t meta, inout standard_metadata_t standard) {
     register<bit<32>>(64) cells;
+    register<bit<32>>(64) notes;
     action send(bit<9> port) { standard.egress_spec = port; }
     action refuse() { mark_to_drop(standard); }
     table forward {
@@ -23,7 +25,7 @@ control Forward(inout headers_t headers, inout metadata_t meta, inout standard_m
         size = 512;
     }
     apply {
-        cells.write(63, 7);
+        notes.write(63, 7);
         forward.apply();
     }
 }

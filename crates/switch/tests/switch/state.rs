@@ -25,6 +25,8 @@ use p4runtime_proto::p4::v1::{
     ReadRequest, RegisterEntry, Replica, StreamMessageRequest, TableAction, TableEntry, Uint128,
     Update, WriteRequest, action, field_match, replica,
 };
+use p4runtime_proto::reprise::v1::GetInstanceRequest;
+use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use tokio::sync::mpsc::Sender;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -67,16 +69,12 @@ struct Ids {
     table: u32,
     send: u32,
     cells: u32,
+    notes: u32,
 }
 
 impl Controller {
     async fn of(switch: &Running) -> Self {
-        let address = switch
-            .ready
-            .split("P4Runtime on ")
-            .nth(1)
-            .expect("an address");
-        let address = address.split(',').next().expect("an address");
+        let address = address_of(switch);
         let mut client = P4RuntimeClient::connect(format!("http://{address}"))
             .await
             .expect("a server");
@@ -107,6 +105,7 @@ impl Controller {
             table: info.tables[0].preamble.as_ref().expect("a table").id,
             send: send.clone().find(|it| it.alias == "send").expect("it").id,
             cells: info.registers[0].preamble.as_ref().expect("one").id,
+            notes: info.registers[1].preamble.as_ref().expect("one").id,
         };
         let _stream = (sender, answers);
         Self {
@@ -124,6 +123,35 @@ impl Controller {
             ..Default::default()
         };
         self.client.write(request).await.map(drop)
+    }
+
+    /// The value of a register's cell.
+    async fn cell(&mut self, register: u32, index: i64) -> Vec<u8> {
+        let wanted = RegisterEntry {
+            register_id: register,
+            index: Some(Index { index }),
+            data: None,
+        };
+        let request = ReadRequest {
+            device_id: 1,
+            entities: vec![Entity {
+                entity: Some(Kind::RegisterEntry(wanted)),
+            }],
+            ..Default::default()
+        };
+        let answers = self.client.read(request).await.expect("an answer");
+        let answer = answers.into_inner().message().await.expect("an answer");
+        let mut entities = answer.expect("one").entities;
+        match entities.remove(0).entity {
+            Some(Kind::RegisterEntry(RegisterEntry {
+                data:
+                    Some(P4Data {
+                        data: Some(Data::Bitstring(value)),
+                    }),
+                ..
+            })) => value,
+            other => panic!("not asked for: {other:?}"),
+        }
     }
 
     async fn state(&mut self) -> State {
@@ -161,6 +189,84 @@ impl Controller {
         }
         state
     }
+}
+
+/// An update of a register's cell.
+fn cell(register: u32, index: i64, value: u8) -> Update {
+    let entry = RegisterEntry {
+        register_id: register,
+        index: Some(Index { index }),
+        data: Some(P4Data {
+            data: Some(Data::Bitstring(vec![value])),
+        }),
+    };
+    Update {
+        r#type: Type::Modify.into(),
+        entity: Some(Entity {
+            entity: Some(Kind::RegisterEntry(entry)),
+        }),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_register_that_packets_write_begins_anew_and_one_that_only_controllers_write_does_not() {
+    let folder = TemporaryFolder::new("anew");
+    let state = folder.path("state").display().to_string();
+    let program = program("kept.p4").display().to_string();
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let mut killed = false;
+    for signal in ["-KILL", "-TERM", "-KILL"] {
+        let switch = Running::start_that_logs(&arguments);
+        let said = switch.before.join("\n");
+        let tells = said.contains("registers_begin_anew") && said.contains("writes=1");
+        assert_eq!(tells, killed, "{said}");
+        let mut controller = Controller::of(&switch).await;
+        let ids = controller.ids;
+        let expected = if killed { vec![9] } else { vec![0] };
+        assert_eq!(controller.cell(ids.cells, 5).await, expected, "{signal}");
+        assert_eq!(controller.cell(ids.notes, 5).await, [0], "{signal}");
+        let updates = vec![cell(ids.cells, 5, 9), cell(ids.notes, 5, 9)];
+        controller.write(updates).await.expect("written");
+        assert_eq!(controller.cell(ids.notes, 5).await, [9]);
+        switch.signal(signal);
+        switch.end();
+        killed = true;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switch_says_that_its_process_is_another_one_though_its_state_is_the_same() {
+    let folder = TemporaryFolder::new("instance");
+    let state = folder.path("state").display().to_string();
+    let program = program("kept.p4").display().to_string();
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let mut seen = std::collections::BTreeSet::new();
+    for n_seen in 1..=3 {
+        let switch = Running::start(&arguments);
+        for _ in 0..2 {
+            seen.insert(instance(&switch).await);
+            assert_eq!(seen.len(), n_seen);
+        }
+        switch.signal("-KILL");
+        switch.end();
+    }
+    assert!(!seen.contains(&0));
+}
+
+async fn instance(switch: &Running) -> u64 {
+    let address = address_of(switch);
+    let mut client = SwitchClient::connect(format!("http://{address}"))
+        .await
+        .expect("a server");
+    let request = GetInstanceRequest { device_id: 1 };
+    let answer = client.get_instance(request).await.expect("an answer");
+    answer.into_inner().instance
+}
+
+fn address_of(switch: &Running) -> &str {
+    let rest = switch.ready.split("P4Runtime on ").nth(1);
+    let address = rest.and_then(|rest| rest.split(',').next());
+    address.expect("an address")
 }
 
 fn replication(of: Replication) -> Kind {

@@ -234,6 +234,19 @@ fn a_program_whose_packets_write_registers_needs_one_worker_or_consent() {
 }
 
 #[test]
+fn a_program_with_a_shared_register_is_refused_with_several_workers_whatever_is_asked() {
+    let sequencer = root().join("p4/aom_hm.p4").display().to_string();
+    let port = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+    for registers in [&[][..], &["--registers", "per-worker"]] {
+        let arguments = [&port[..], &["--workers", "2"], registers, &[&sequencer]].concat();
+        let said = crate::support::error(1, &arguments);
+        let expected = "found register \"AomIngress.sequencer.sequences\": run one worker";
+        assert!(said.contains(expected), "{said}");
+    }
+    Running::start(&[&port[..], &[&sequencer]].concat()).stop("-TERM");
+}
+
+#[test]
 fn a_register_that_the_workers_do_not_agree_about_is_not_read() {
     let program = program_with_register();
     let mut arguments = vec!["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];

@@ -20,7 +20,8 @@ use p4runtime_proto::p4::v1::{
 };
 use p4runtime_proto::reprise::v1::switch_server::{Switch, SwitchServer};
 use p4runtime_proto::reprise::v1::{
-    DrainRequest, DrainResponse, DropCounter, GetCountersRequest, GetCountersResponse, PortCounters,
+    DrainRequest, DrainResponse, DropCounter, GetCountersRequest, GetCountersResponse,
+    GetInstanceRequest, GetInstanceResponse, PortCounters,
 };
 use prost::Message;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -417,6 +418,13 @@ impl Switch for Service {
             drops: vec![drop],
             ..Default::default()
         }))
+    }
+
+    async fn get_instance(
+        &self,
+        _: Request<GetInstanceRequest>,
+    ) -> Result<Response<GetInstanceResponse>, Status> {
+        Ok(Response::new(GetInstanceResponse { instance: 1 }))
     }
 }
 

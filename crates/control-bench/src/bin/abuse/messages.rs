@@ -16,7 +16,7 @@ use p4runtime_proto::p4::v1::{
     MasterArbitrationUpdate, PacketMetadata, PacketOut, ReadRequest, Role,
     SetForwardingPipelineConfigRequest, StreamMessageRequest, Uint128, WriteRequest,
 };
-use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest};
+use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest, GetInstanceRequest};
 use prost::Message;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -226,6 +226,7 @@ fn message(shared: &Shared, rpc: Rpc, rng: &mut Rng) -> Vec<u8> {
         Rpc::StreamChannel => stream_message(rng).encode_to_vec(),
         Rpc::Drain => DrainRequest { device_id }.encode_to_vec(),
         Rpc::GetCounters => GetCountersRequest { device_id }.encode_to_vec(),
+        Rpc::GetInstance => GetInstanceRequest { device_id }.encode_to_vec(),
     }
 }
 

@@ -75,6 +75,8 @@ pub struct RegisterArray {
     pub cells: usize,
     /// Width of each, unsigned.
     pub bits: u32,
+    /// The program is wrong where each worker has its own.
+    pub is_shared: bool,
     /// A cell stands somewhere as an operand, not only in `register_read` and `register_write`.
     pub is_operand: bool,
 }

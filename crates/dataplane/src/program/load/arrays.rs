@@ -25,6 +25,7 @@ impl<'a> Loader<'a> {
                 name: register.name.clone(),
                 cells,
                 bits: register.bitwidth,
+                is_shared: register.shared,
                 is_operand: false,
             });
             context.declare(&mut self.names.registers, &register.name, id)?;
