@@ -573,14 +573,14 @@ impl Inside {
 
 /// Epoch and number of each copy, with what was stamped: nothing may be given twice.
 #[derive(Default)]
-pub struct Stamps(BTreeMap<(u16, u8, u32), Vec<u8>>);
+pub struct Stamps(BTreeMap<(u16, u64, u32), Vec<u8>>);
 
 impl Stamps {
     pub fn note(&mut self, copies: &[Copy]) {
         for copy in copies {
             let packet = Packet::read(&copy.datagram).expect("a packet");
             let stamp = packet.stamp;
-            let place = (stamp.group, stamp.epoch, stamp.sequence);
+            let place = (stamp.group, u64::from(stamp.epoch), stamp.sequence);
             let message = packet.message.to_vec();
             let first = self.0.entry(place).or_insert_with(|| message.clone());
             assert_eq!(*first, message, "{place:?} was given twice");
