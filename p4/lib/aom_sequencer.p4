@@ -8,9 +8,6 @@
 
 const bit<32> AOM_GROUPS_MAX = 1024;
 
-// No number follows it in an epoch: a number is never used twice with the same keys.
-const bit<32> AOM_SEQUENCE_LAST = 0xffffffff;
-
 // Reads the headers and parser_error; writes epoch, shard, group and sequence number of a request,
 // `verdict`, and, for a request that is stamped, the two multicast groups of its group.
 control AomSequencer(
@@ -23,8 +20,11 @@ control AomSequencer(
     // Written by the controller, a cell a group; `active` is 0 while an epoch is being advanced.
     register<bit<32>>(AOM_GROUPS_MAX) epochs;
     register<bit<1>>(AOM_GROUPS_MAX) active;
-    // The number that was given last; 0 at the start of an epoch. With a register for each worker each
-    // would give every number.
+    // The number that the next request gets; 0: none. The controller writes 1 when it begins an
+    // epoch, and 0 comes after 0xffffffff: no number of an epoch is given twice. Packets write this
+    // register, so a switch that is started anew has 0 here, whatever its state file restores: it
+    // stamps nothing before its controller has begun a new epoch. With a register for each worker
+    // each would give every number.
     @shared
     register<bit<32>>(AOM_GROUPS_MAX) sequences;
     counter(6, CounterType.packets_and_bytes) verdicts;
@@ -56,7 +56,7 @@ control AomSequencer(
 
     apply {
         bit<1> is_active = 0;
-        bit<32> last = AOM_SEQUENCE_LAST;
+        bit<32> number = 0;
         if (standard_metadata.parser_error != error.NoError) {
             verdict = aom_verdict_t.DROP_TRUNCATED;
         } else if (hdr.aom.kind != AOM_REQUEST) {
@@ -66,15 +66,15 @@ control AomSequencer(
         } else {
             @atomic {
                 active.read(is_active, slot);
-                sequences.read(last, slot);
+                sequences.read(number, slot);
                 if (is_active == 0) {
                     verdict = aom_verdict_t.DROP_INACTIVE;
-                } else if (last == AOM_SEQUENCE_LAST) {
+                } else if (number == 0) {
                     verdict = aom_verdict_t.DROP_EXHAUSTED;
                 } else {
                     verdict = aom_verdict_t.STAMPED;
-                    hdr.aom.sequence = last + 1;
-                    sequences.write(slot, hdr.aom.sequence);
+                    hdr.aom.sequence = number;
+                    sequences.write(slot, number + 1);
                     epochs.read(hdr.aom.epoch, slot);
                     hdr.aom.shard = 0;
                 }

@@ -3,7 +3,9 @@
 import socket
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from aom import UDP_PORT, Event, Member, Message, request
@@ -44,6 +46,17 @@ class Group:
         join = self.namespace(host).call
         self.members.append(join(lambda: Member.join(file, PATIENCE_S)))
         self.places.append((host, udp_port))
+
+    def join_all(self, hosts: Sequence[int]) -> None:
+        """One member on each host; where they confirm none receives before all are there."""
+        files = [self.whole.add_member(host, self.name) for host in hosts]
+
+        def join(host: int, file: Path) -> Member:
+            return self.namespace(host).call(lambda: Member.join(file, PATIENCE_S))
+
+        with ThreadPoolExecutor(len(hosts)) as pool:
+            self.members.extend(pool.map(join, hosts, files))
+        self.places.extend((host, MEMBER_UDP_PORT) for host in hosts)
 
     def leave(self) -> None:
         """All members do."""

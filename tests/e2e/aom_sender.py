@@ -1,4 +1,4 @@
-"""Sends requests to a group: ADDRESS WHO COUNT RATE, as messages "WHO 0", "WHO 1", ..."""
+"""Sends requests to a group: ADDRESS WHO COUNT RATE [signed], as messages "WHO 0", "WHO 1", ..."""
 
 import socket
 import sys
@@ -11,10 +11,11 @@ def main() -> None:
     """At that rate, without making up for what is late."""
     address, who, count, rate = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
     group = (address, UDP_PORT)
+    signed = sys.argv[5:] == ["signed"]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         at = time.monotonic()
         for number in range(count):
-            sender.sendto(request(f"{who} {number}".encode()), group)
+            sender.sendto(request(f"{who} {number}".encode(), signed=signed), group)
             if number == 0:
                 print("sending", flush=True)
             at = max(at + 1 / rate, time.monotonic() - 0.01)

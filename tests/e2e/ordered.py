@@ -85,6 +85,7 @@ class Ordered:
     logs: Path
     program: Path
     stack: ExitStack
+    switch_options: Sequence[str] = ()
     processes: dict[str, Child] = field(default_factory=dict)
     n_started: int = 0
 
@@ -95,15 +96,19 @@ class Ordered:
     def start_switch(self) -> None:
         ports = [*self.hosts.hosts, SERVICE_PORT]
         interfaces = [word for port in ports for word in ("-i", f"{port}@port{port}")]
-        switch = self.start("switch", [str(SWITCH), *interfaces, "--grpc", GRPC_ADDRESS])
+        options = ["--grpc", GRPC_ADDRESS, *self.switch_options]
+        switch = self.start("switch", [str(SWITCH), *interfaces, *options])
         switch.wait_for_line("ready:", READY_TIMEOUT_S)
 
     def start_service(self) -> None:
+        self.start("service", self.service()).wait_for_line("ready:", READY_TIMEOUT_S)
+
+    def service(self, state: Path | None = None, listen: str = SERVICE) -> list[str]:
+        """The service's command line; with another folder and address it is a second one."""
         ports = [str(port) for port in [*self.hosts.hosts, SERVICE_PORT]]
         argv = [str(REPRISE), "aom", "serve", "--program", str(self.program)]
-        argv += ["--state", str(self.state), "--listen", SERVICE, "--switch", GRPC_ADDRESS]
-        argv += [word for port in ports for word in ("--port", port)]
-        self.start("service", argv).wait_for_line("ready:", READY_TIMEOUT_S)
+        argv += ["--state", str(state or self.state), "--listen", listen, "--switch", GRPC_ADDRESS]
+        return argv + [word for port in ports for word in ("--port", port)]
 
     def kill(self, name: str) -> None:
         self.processes.pop(name).kill()
@@ -205,7 +210,11 @@ class Ordered:
 
 @contextmanager
 def ordered(
-    logs: Path, n_hosts: int, program: Path = AOM_HM, options: Sequence[str] = ()
+    logs: Path,
+    n_hosts: int,
+    program: Path = AOM_HM,
+    options: Sequence[str] = (),
+    switch_options: Sequence[str] = (),
 ) -> Iterator[Ordered]:
     """Switch and service run, with one group, "counter", which has no members yet.
 
@@ -213,7 +222,7 @@ def ordered(
     """
     require_build(SWITCH, REPRISE)
     with Hosts(n_hosts) as hosts, ExitStack() as stack:
-        whole = Ordered(hosts, logs, program, stack)
+        whole = Ordered(hosts, logs, program, stack, switch_options)
         whole.start_switch()
         whole.start_service()
         whole.aom("group", "add", "counter", "--address", GROUP_IP, *options)

@@ -20,9 +20,7 @@ def four(logs: Path, *options: str) -> Iterator[tuple[Group, Client]]:
     with ordered(logs, CLIENT, options=options) as whole:
         group = Group(whole)
         whole.stack.callback(group.leave)
-        for host in range(1, N_MEMBERS + 1):
-            group.join(host)
-        # Who confirms receives from the epoch on that follows its first join.
+        group.join_all(range(1, N_MEMBERS + 1))
         group.wait_until_all_receive()
         yield group, Client(whole, CLIENT)
 

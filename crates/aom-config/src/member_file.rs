@@ -1,13 +1,12 @@
 //! The file that a member gets once, when it is added: its identity, the service's address, and the keys that
-//! prove its identity. It is a secret: everyone who has it can act as that member.
+//! prove its identity. It is a secret: everyone who has it can act as that member. The key that signs the member's confirms
+//! is not in it: each process makes its own, since it does not remember what another one has confirmed.
 
 use std::fmt;
 use std::net::SocketAddr;
 
-use k256::ecdsa::SigningKey;
 use serde::{Deserialize, Serialize};
 
-use crate::keys::{bytes_of, digits};
 use crate::limits::{MEMBER_FILE_BYTES_MAX, MEMBER_FILE_VERSION};
 use crate::message::check_name;
 
@@ -31,13 +30,7 @@ pub struct MemberFile {
     pub certificate: String,
     /// Its private key, PEM.
     pub key: String,
-    /// The key that signs its confirms: 64 hexadecimal digits.
-    pub confirm_key: ConfirmKey,
 }
-
-/// A secret key of secp256k1.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ConfirmKey(SigningKey);
 
 /// Text that is no member file. The error does not quote it, since it contains keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -116,41 +109,6 @@ impl fmt::Debug for MemberFile {
     }
 }
 
-impl ConfirmKey {
-    /// Makes a key from random bytes. Returns none if they are no key, which happens for one in 2^128.
-    #[must_use]
-    pub fn from_random(bytes: &[u8; 32]) -> Option<ConfirmKey> {
-        SigningKey::from_slice(bytes).ok().map(ConfirmKey)
-    }
-
-    /// The key.
-    #[must_use]
-    pub fn signing_key(&self) -> &SigningKey {
-        &self.0
-    }
-}
-
-impl fmt::Debug for ConfirmKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ConfirmKey(..)")
-    }
-}
-
-impl Serialize for ConfirmKey {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&digits(&self.0.to_bytes()))
-    }
-}
-
-impl<'de> Deserialize<'de> for ConfirmKey {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<ConfirmKey, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let bytes: [u8; 32] = bytes_of(&text).map_err(serde::de::Error::custom)?;
-        let key = ConfirmKey::from_random(&bytes);
-        key.ok_or_else(|| serde::de::Error::custom("expected a key of secp256k1"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,7 +122,6 @@ mod tests {
             authority: "PEM".to_owned(),
             certificate: "PEM".to_owned(),
             key: "SECRET".to_owned(),
-            confirm_key: ConfirmKey::from_random(&[7; 32]).expect("a key"),
         }
     }
 
@@ -172,6 +129,14 @@ mod tests {
     fn a_file_is_read_as_it_was_written() {
         let file = file();
         assert_eq!(MemberFile::parse(&file.to_string()), Ok(file));
+    }
+
+    #[test]
+    fn a_file_from_when_it_had_the_key_for_confirms_is_read_without_it() {
+        let file = file();
+        let text = file.to_string();
+        let older = text.replacen('{', "{\"confirm_key\": \"0707\",", 1);
+        assert_eq!(MemberFile::parse(&older), Ok(file));
     }
 
     #[test]
@@ -184,7 +149,7 @@ mod tests {
             MemberFile::parse(&named),
             Err(MemberFileError::Name(_))
         ));
-        let cut = text.replace("0707", "");
+        let cut = text.replace("\"key\"", "\"keys\"");
         for text in ["", "{}", &text[..text.len() / 2], &cut] {
             let error = MemberFile::parse(text).expect_err("no file");
             assert!(matches!(error, MemberFileError::Form { .. }), "{error}");
@@ -200,9 +165,6 @@ mod tests {
     #[test]
     fn no_key_is_printed() {
         let printed = format!("{:?}", file());
-        assert!(
-            !printed.contains("SECRET") && !printed.contains("07070"),
-            "{printed}"
-        );
+        assert!(!printed.contains("SECRET"), "{printed}");
     }
 }

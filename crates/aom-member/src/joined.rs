@@ -111,7 +111,7 @@ impl Joined {
             because: "it was not tried yet".to_owned(),
         }));
         let (told, first) = mpsc::channel();
-        let keeper = Keeper::new(file, tls, Arc::clone(&about), told);
+        let keeper = Keeper::new(file, tls, Arc::clone(&about), told)?;
         let keeper = Keeping::start(keeper)?;
         match first.recv_timeout(timeout) {
             Ok(Ok(member)) => Ok(Joined {

@@ -11,6 +11,7 @@ use aom_config::limits::SILENCE_MAX;
 use aom_config::member_file::{MemberFile, SERVICE_NAME};
 use aom_config::message::{Join, Membership};
 use aom_config::session::{Event, Session};
+use k256::ecdsa::SigningKey;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -29,6 +30,8 @@ const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_se
 /// The time to wait for the last messages of an epoch that has ended. A lost message becomes a drop after the
 /// receiver's timeout; packets of the next epoch wait in the socket.
 const STRAGGLERS: Duration = PATIENCE.saturating_add(Duration::from_millis(5));
+/// Why there may be no membership yet though the service is there.
+const CONNECTED: &str = "it is connected, and the group has no epoch yet that this process receives: `reprise aom group show` says when";
 /// The interval of the check whether they have come.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -66,6 +69,9 @@ pub(crate) fn tls(file: &MemberFile) -> Result<rustls::ClientConfig, String> {
 /// Installs in a member each membership that the service sends.
 pub(crate) struct Keeper {
     file: MemberFile,
+    /// Of this process and no other, in no file: a process that is started again does not remember what it has
+    /// confirmed, and must not confirm something else with the same key.
+    confirm_key: SigningKey,
     connector: TlsConnector,
     about: Arc<Mutex<About>>,
     /// Reports the first membership, or the reason why there is none.
@@ -80,15 +86,16 @@ impl Keeper {
         tls: rustls::ClientConfig,
         about: Arc<Mutex<About>>,
         first: mpsc::Sender<Result<Arc<Member>, Ended>>,
-    ) -> Keeper {
-        Keeper {
+    ) -> Result<Keeper, MemberError> {
+        Ok(Keeper {
+            confirm_key: confirm_key()?,
             file,
             connector: TlsConnector::from(Arc::new(tls)),
             about,
             first: Some(first),
             member: None,
             begun: Instant::now(),
-        }
+        })
     }
 
     /// Runs until it is stopped, or the service refuses the member.
@@ -141,13 +148,14 @@ impl Keeper {
             Ok(Err(error)) => return Ended::Again(error.to_string()),
             Err(_) => return Ended::Again("it takes too long to connect".to_owned()),
         };
-        let public = self.file.confirm_key.signing_key().verifying_key();
+        let public = self.confirm_key.verifying_key();
         let join = Join::new(
             &self.file.group,
             &self.file.member,
             Some(PublicKey::from(*public)),
         );
         let installed = lock(&self.about).membership.as_ref().map(|it| it.epoch);
+        CONNECTED.clone_into(&mut lock(&self.about).because);
         match Session::new(self.begun.elapsed(), join, installed) {
             Ok(session) => self.attend(stream, session).await,
             Err(error) => Ended::Again(error.to_string()),
@@ -223,7 +231,7 @@ impl Keeper {
                 let socket = UdpSocket::bind(address)
                     .map_err(|source| MemberError::Bind { address, source })?;
                 let first = if told.has_begun { FIRST_PROVED } else { 1 };
-                let key = self.file.confirm_key.signing_key().clone();
+                let key = self.confirm_key.clone();
                 let confirms = told.byzantine.then_some((key, peers));
                 let member = Arc::new(Member::start(socket, membership, first, confirms)?);
                 lock(&self.about).membership = Some(told);
@@ -235,6 +243,17 @@ impl Keeper {
             }
         }
         Ok(())
+    }
+}
+
+fn confirm_key() -> Result<SigningKey, MemberError> {
+    loop {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(std::io::Error::from)?;
+        // One of 2^128 is no key.
+        if let Ok(key) = SigningKey::from_slice(&bytes) {
+            return Ok(key);
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! An epoch's advance, and a group's removal, step by step. Each step is written down before it is carried
 //! out, so a service that was killed in a step goes on with it. Each step may be carried out twice.
 //!
-//! `sequences` is set to 0 only in [`Phase::Write`], before [`Phase::Start`] is written down. So no repeated
-//! step gives a number again under keys that were in use.
+//! `sequences` is set to 1 only in [`Phase::Write`], before [`Phase::Start`] is written down. A connection that ends in
+//! between is the end of the advance: the next one begins another epoch, since nobody knows whether a copy of the service
+//! has gone on with this one. So no number is given twice in an epoch.
 
 use aom_config::message::Ended;
 use tokio::time::{Duration, Instant, timeout};
@@ -35,9 +36,11 @@ impl Core {
         let at = Instant::now();
         let (connection, group) = self.both(name)?;
         let last = connection.stop(group).await?;
-        group.ended = group.current.as_ref().map(|epoch| Ended {
-            epoch: epoch.number,
-            sequence: last,
+        group.ended = group.current.as_ref().and_then(|current| {
+            let epoch = current.number;
+            let read = last.map(|sequence| Ended { epoch, sequence });
+            // An advance that was cut off may have written the next epoch's registers already.
+            read.or(group.ended.filter(|ended| ended.epoch == epoch))
         });
         group.phase = Phase::Hand;
         self.stopped_at.insert(name.to_owned(), at);
@@ -53,7 +56,8 @@ impl Core {
             let Some(group) = self.state.groups.get(name) else {
                 return Ok(());
             };
-            let missing = self.sessions.missing(name, group);
+            let mut missing = self.sessions.missing(name, group);
+            missing.retain(|member| !self.is_late(name, member));
             let left = until.saturating_duration_since(Instant::now());
             if missing.is_empty() {
                 break;
@@ -64,11 +68,14 @@ impl Core {
                     ?missing,
                     "the epoch begins without their word"
                 );
+                let late = missing.into_iter().map(str::to_owned);
+                let late = late.map(|member| (name.to_owned(), member));
+                self.late.extend(late.collect::<Vec<_>>());
                 break;
             }
             let heard = timeout(left.min(LOOK_EVERY), self.from_members.recv()).await;
             if let Ok(Some(message)) = heard {
-                self.hear(message)?;
+                self.hear(message);
             }
         }
         self.reach("hand-done")?;
@@ -132,6 +139,7 @@ impl Core {
         connection.stop(group).await?;
         self.reach("remove-stopped")?;
         self.state.retire(name);
+        self.late.retain(|(of, _)| of != name);
         self.save()?;
         self.reach("remove-saved")?;
         let because = format!("group \"{name}\" was removed");

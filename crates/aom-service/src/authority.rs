@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aom_config::limits::MEMBER_FILE_VERSION;
-use aom_config::member_file::{ConfirmKey, MemberFile, SERVICE_NAME};
+use aom_config::member_file::{MemberFile, SERVICE_NAME};
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
@@ -153,7 +153,6 @@ impl Authority {
             authority: self.certificate_pem.clone(),
             certificate: certificate.pem(),
             key: key.serialize_pem(),
-            confirm_key: confirm_key()?,
         };
         Ok((file.to_string(), fingerprint(certificate.der())))
     }
@@ -169,17 +168,6 @@ impl Issue for Authority {
 /// By which a member is known.
 pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> Fingerprint {
     Sha256::digest(certificate).into()
-}
-
-fn confirm_key() -> Result<ConfirmKey, AuthorityError> {
-    loop {
-        let mut bytes = [0; 32];
-        let filled = getrandom::fill(&mut bytes);
-        filled.map_err(|error| AuthorityError::Tls(error.to_string()))?;
-        if let Some(key) = ConfirmKey::from_random(&bytes) {
-            return Ok(key);
-        }
-    }
 }
 
 /// The same at each start, since certificates name their signer by it.

@@ -4,18 +4,22 @@
 //! In reading order: [`operator`] requests of operators and answers, over [`operator_socket`]; [`members`]
 //! messages between a member's connection and the service; [`state`] the service's state, and [`store`] its
 //! file; [`sequencer`] the switch's entries and registers; [`service`] the task that owns all of it, with
-//! [`requests`], [`sessions`] and [`advance`], the steps of an epoch change. [`authority`] signs certificates
-//! of members, and [`listener`] takes their connections.
+//! [`requests`], [`sessions`] and [`advance`], the steps of an epoch change, with [`epochs`] their numbers, and
+//! [`rejoins`], how often members cause them. [`authority`] signs certificates of members, and [`listener`] takes
+//! their connections, among those of strangers ([`strangers`]).
 
 mod advance;
 pub mod authority;
+mod epochs;
 pub mod listener;
 pub mod members;
 pub mod operator;
 pub mod operator_socket;
+pub mod rejoins;
 mod requests;
 pub mod sequencer;
 pub mod service;
 mod sessions;
 mod state;
 pub mod store;
+mod strangers;

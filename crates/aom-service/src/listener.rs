@@ -1,8 +1,9 @@
 //! Members' connections: TLS 1.3, a certificate each, and crate `aom-config`'s protocol. Each connection is a
-//! task of its own. Its memory and its time are bounded, so none disturbs another.
+//! task of its own. Its memory and its time are bounded, so none disturbs another. There are no more than [`STRANGERS_MAX`]
+//! that have not joined, or are told that they end, and one for each member.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,17 +12,16 @@ use aom_config::limits::{ALIVE_EVERY, SILENCE_MAX, VERSION};
 use aom_config::message::{Join, ToMember, ToService};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::authority::fingerprint;
 use crate::members::{Ending, Fingerprint, Members, NotJoined, Told};
+use crate::strangers::Strangers;
 
-/// Connections at a time; more wait in the kernel. As many as 64 groups of 64 have members.
-const CONNECTIONS_MAX: usize = 4096;
-/// Of these, connections that have not joined yet: strangers leave room for members.
+/// Connections that have not joined yet, at a time.
 const STRANGERS_MAX: usize = 256;
 /// The time to show a certificate and join, and the time to take a message.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -43,19 +43,15 @@ enum Ended {
     Ending(#[from] Ending),
     #[error("the peer closed the connection")]
     Closed,
+    #[error("too many connections that had not joined: a newer one has its place")]
+    Cut,
 }
 
 /// Accepts members' connections as long as it is polled.
 pub async fn serve(listener: TcpListener, tls: rustls::ServerConfig, members: Members) {
     let acceptor = TlsAcceptor::from(Arc::new(tls));
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    let strangers = Strangers::new(STRANGERS_MAX);
     loop {
-        let place = Arc::clone(&places).acquire_owned().await;
-        let stranger = Arc::clone(&strangers).acquire_owned().await;
-        let (Ok(place), Ok(stranger)) = (place, stranger) else {
-            return;
-        };
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -64,20 +60,63 @@ pub async fn serve(listener: TcpListener, tls: rustls::ServerConfig, members: Me
                 continue;
             }
         };
-        let (acceptor, members) = (acceptor.clone(), members.clone());
+        let (acceptor, members, strangers) = (acceptor.clone(), members.clone(), strangers.clone());
         tokio::spawn(async move {
-            let ended = match timeout(PATIENCE, greet(stream, &acceptor)).await {
-                Ok(Ok(connection)) => {
-                    drop(stranger);
-                    connection.attend(&members).await
+            match attend(stream, from.ip(), (&acceptor, &members, &strangers)).await {
+                // Anybody can make as many of these as he likes.
+                (Joined::No, because) => {
+                    tracing::debug!(%from, %because, "a connection has ended that has not joined");
                 }
-                Ok(Err(ended)) => ended,
-                Err(slow) => slow.into(),
-            };
-            tracing::info!(%from, because = %ended, "a member's connection has ended");
-            drop(place);
+                (Joined::Yes, because) => {
+                    tracing::info!(%from, %because, "a member's connection has ended");
+                }
+            }
         });
     }
+}
+
+/// Whether a connection was a member's.
+enum Joined {
+    No,
+    Yes,
+}
+
+/// A connection until it ends.
+async fn attend(
+    stream: TcpStream,
+    from: IpAddr,
+    (acceptor, members, strangers): (&TlsAcceptor, &Members, &Strangers),
+) -> (Joined, Ended) {
+    let mut stranger = strangers.admit(from);
+    let joining = async {
+        let mut connection = timeout(PATIENCE, greet(stream, acceptor)).await??;
+        match connection.told(members).await {
+            Ok(told) => Ok((connection, told)),
+            Err(NotJoined::Refused(reason)) => Err(connection.refuse(reason).await),
+            Err(NotJoined::Ending(ending)) => Err(ending.into()),
+        }
+    };
+    let joined = tokio::select! {
+        joined = joining => joined,
+        () = stranger.cut() => Err(Ended::Cut),
+    };
+    // From here on it is a member's, which has one connection: a second one ends the first.
+    drop(stranger);
+    let (mut connection, told) = match joined {
+        Ok(joined) => joined,
+        Err(ended) => return (Joined::No, ended),
+    };
+    let reason = match connection.go_on(members, told).await {
+        Ok(reason) => reason,
+        Err(ended) => return (Joined::Yes, ended),
+    };
+    // A peer that does not read takes its time; another connection of the member may be there already.
+    let mut stranger = strangers.admit(from);
+    let ended = tokio::select! {
+        ended = connection.refuse(reason) => ended,
+        () = stranger.cut() => Ended::Cut,
+    };
+    (Joined::Yes, ended)
 }
 
 /// A connection of a known member.
@@ -129,18 +168,6 @@ async fn read(stream: &mut TlsStream<TcpStream>, frames: &mut Frames) -> Result<
 }
 
 impl Connection {
-    /// Until it ends.
-    async fn attend(mut self, members: &Members) -> Ended {
-        match self.told(members).await {
-            Ok(told) => match self.go_on(members, told).await {
-                Ok(never) => match never {},
-                Err(ended) => ended,
-            },
-            Err(NotJoined::Refused(reason)) => self.refuse(reason).await,
-            Err(NotJoined::Ending(ending)) => ending.into(),
-        }
-    }
-
     async fn told(&self, members: &Members) -> Result<watch::Receiver<Told>, NotJoined> {
         let Join {
             version,
@@ -178,11 +205,12 @@ impl Connection {
         Ok(timeout(PATIENCE, self.stream.flush()).await??)
     }
 
+    /// Until the member is refused: why.
     async fn go_on(
         &mut self,
         members: &Members,
         mut told: watch::Receiver<Told>,
-    ) -> Result<std::convert::Infallible, Ended> {
+    ) -> Result<String, Ended> {
         let mut alive = tokio::time::interval(ALIVE_EVERY);
         alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         told.mark_changed();
@@ -195,7 +223,7 @@ impl Connection {
                     match now {
                         Told::Nothing => {}
                         Told::Membership(membership) => self.say(&ToMember::Membership(*membership)).await?,
-                        Told::Refused(reason) => return Err(self.refuse(reason).await),
+                        Told::Refused(reason) => return Ok(reason),
                     }
                 }
                 _ = alive.tick() => self.say(&ToMember::Alive).await?,

@@ -132,6 +132,9 @@ pub struct GroupView {
     pub byzantine: bool,
     /// The epoch, from 1 on; 0: none yet.
     pub epoch: u64,
+    /// Of a Byzantine group's receivers in this epoch: how many may lie and the others still deliver the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub liars_max: Option<usize>,
     /// Whether its requests are stamped; if not, why not.
     pub state: GroupState,
     /// The number that was given last, read from the switch; none if the switch does not answer.
@@ -176,4 +179,7 @@ pub struct MemberView {
     pub is_connected: bool,
     /// The epoch that its receiver has said to have.
     pub installed: Option<u64>,
+    /// Why it is connected and does not receive: in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
 }

@@ -8,7 +8,7 @@ use aom_config::message::check_name;
 
 use crate::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, MemberView, Request};
 use crate::service::{Core, ServiceError};
-use crate::state::{GROUPS_MAX, Group, Mac, Member, Past, Phase};
+use crate::state::{BYZANTINE_MEMBERS_MIN, GROUPS_MAX, Group, Mac, Member, Past, Phase};
 
 /// A text for the operator, or an error that ends the service.
 #[derive(Debug)]
@@ -60,10 +60,11 @@ impl Core {
         let slot = self.state.free_slot();
         let slot =
             slot.ok_or_else(|| format!("the sequencer has its {GROUPS_MAX} groups: remove one"))?;
-        let past = self.state.retired.remove(&number).unwrap_or(Past {
-            last_epoch: 0,
-            signer: None,
-        });
+        let past = self
+            .state
+            .retired
+            .remove(&number)
+            .unwrap_or(Past { last_epoch: 0 });
         let group = Group {
             number,
             slot,
@@ -159,11 +160,21 @@ impl Core {
             fingerprint,
             confirm_key: None,
         };
+        let mut is_byzantine = false;
         if let Some(group) = self.state.groups.get_mut(group) {
             group.members.push(added);
+            is_byzantine = group.byzantine;
         }
-        self.renew(group).await?;
-        let message = format!("member \"{member}\" is added to group \"{group}\"");
+        match is_byzantine {
+            // It receives when it has joined, since its key is known then.
+            true => self.save()?,
+            false => self.renew(group).await?,
+        }
+        let when = match is_byzantine {
+            true => ", and receives when it has joined",
+            false => "",
+        };
+        let message = format!("member \"{member}\" is added to group \"{group}\"{when}");
         Ok(self.done(group, message, Some(file)).await)
     }
 
@@ -221,7 +232,9 @@ impl Core {
         let because = format!("member \"{member}\" was removed from group \"{name}\"");
         self.renew(name).await?;
         self.sessions.refuse(name, Some(member), &because);
-        Ok(self.done(name, because, None).await)
+        self.late.remove(&(name.to_owned(), member.to_owned()));
+        let message = because + &self.liars(name);
+        Ok(self.done(name, message, None).await)
     }
 
     async fn member_file(&mut self, name: &str, member: &str) -> Result<Answer, Refusal> {
@@ -243,22 +256,45 @@ impl Core {
 
     async fn epoch_advance(&mut self, name: &str) -> Result<Answer, Refusal> {
         self.can_change(name)?;
-        if let Some(group) = self.state.groups.get_mut(name) {
-            group.begin_advance(false)?;
-        }
+        self.begin(name, false).await?;
         self.save()?;
         self.reach("stop-saved")?;
         self.carry_out(name).await?;
         let epoch = self.group(name)?.past.last_epoch;
-        Ok(self
-            .done(name, format!("group \"{name}\" is in epoch {epoch}"), None)
-            .await)
+        let message = format!("group \"{name}\" is in epoch {epoch}") + &self.liars(name);
+        Ok(self.done(name, message, None).await)
+    }
+
+    /// How many members of a Byzantine group may lie, behind a message about its epoch.
+    fn liars(&self, name: &str) -> String {
+        let group = self.state.groups.get(name).filter(|it| it.byzantine);
+        let Some((group, epoch)) = group.and_then(|group| Some((group, group.told()?))) else {
+            return String::new();
+        };
+        let n_receivers = epoch.receivers.len();
+        let may_lie = match epoch.liars_max() {
+            0 => "none may lie: a single liar can make the others deliver different messages"
+                .to_owned(),
+            n => format!("at most {n} may lie"),
+        };
+        let absent = self.absent(name, group);
+        let absent = match absent.is_empty() {
+            true => String::new(),
+            false => format!("; not joined, and without it: {}", absent.join(", ")),
+        };
+        format!("; of its {n_receivers} receivers {may_lie}{absent}")
     }
 
     /// After a change of members: a new epoch, or none if no member is left.
     async fn renew(&mut self, name: &str) -> Result<(), ServiceError> {
-        if let Some(group) = self.state.groups.get_mut(name)
-            && let Err(because) = group.begin_advance(false)
+        let waits = self
+            .state
+            .groups
+            .get(name)
+            .is_some_and(Group::waits_for_members);
+        if !waits
+            && let Err(because) = self.begin(name, false).await
+            && let Some(group) = self.state.groups.get_mut(name)
         {
             group.phase = match group.phase {
                 Phase::Resting(_) => Phase::Resting(because),
@@ -312,7 +348,9 @@ impl Core {
     async fn view(&mut self, name: &str) -> Option<GroupView> {
         let group = self.state.groups.get(name)?;
         let sequence = match &mut self.switch.connection {
-            Some(connection) if group.current.is_some() => connection.last_number(group).await.ok(),
+            Some(connection) if group.current.is_some() => {
+                connection.last_number(group).await.ok().flatten()
+            }
             _ => None,
         };
         let gap = self.gaps.get(name);
@@ -323,7 +361,11 @@ impl Core {
             variant: group.variant.clone(),
             byzantine: group.byzantine,
             epoch: group.told().map_or(0, |epoch| epoch.number),
-            state: self.state_of(group),
+            liars_max: group
+                .told()
+                .filter(|_| group.byzantine)
+                .map(|epoch| epoch.liars_max()),
+            state: self.state_of(name, group),
             sequence,
             last_gap_ms: gap.map(|gap| gap.as_micros().div_ceil(1000) as u64),
             members: group
@@ -334,17 +376,47 @@ impl Core {
         })
     }
 
-    fn state_of(&self, group: &Group) -> GroupState {
+    fn state_of(&self, name: &str, group: &Group) -> GroupState {
         let inactive = |because: &str| GroupState::Inactive {
             because: because.to_owned(),
         };
         match &group.phase {
+            Phase::Resting(_) if group.byzantine && !group.members.is_empty() => {
+                inactive(&self.waits_for(name, group))
+            }
             Phase::Resting(because) | Phase::Halt(because) => inactive(because),
             Phase::Remove => inactive("it is being removed"),
             _ if self.switch.connection.is_none() => inactive(&self.switch.because),
             Phase::Active => GroupState::Active,
             Phase::Stop | Phase::Hand | Phase::Write | Phase::Start => GroupState::Advancing,
         }
+    }
+
+    /// Why a Byzantine group has no epoch yet.
+    fn waits_for(&self, name: &str, group: &Group) -> String {
+        let absent = self.absent(name, group);
+        let n_members = group.members.len();
+        let missing = match absent.is_empty() {
+            true => format!("it has {n_members}"),
+            false => format!("not joined yet: {}", absent.join(", ")),
+        };
+        format!(
+            "it begins by itself when all of its members have joined, and are at least {BYZANTINE_MEMBERS_MIN}, of which one may lie ({missing}); `reprise aom epoch advance` begins it with those that have joined"
+        )
+    }
+
+    /// Why a member that is connected does not receive.
+    fn member_waits(&self, name: &str, group: &Group, member: &Member) -> Option<String> {
+        let wanting = self.wanting(name, group);
+        if !wanting.contains(&member.name.as_str()) {
+            return None;
+        }
+        let now = tokio::time::Instant::now();
+        let wait = self.rejoins.wait(name, &member.name, now).as_secs() + 1;
+        Some(format!(
+            "its process is new, and receives from the next epoch on, which begins within {wait} s: members that start again and again cause an epoch {} at most",
+            self.rejoins.pace()
+        ))
     }
 
     fn member_view(&self, name: &str, group: &Group, member: &Member) -> MemberView {
@@ -359,6 +431,7 @@ impl Core {
             switch_port: member.switch_port,
             is_connected: self.sessions.is_connected(name, &member.name),
             installed: self.sessions.installed(name, &member.name),
+            waits: self.member_waits(name, group, member),
         }
     }
 

@@ -244,11 +244,13 @@ fn multicast_ids(group: &Group) -> [u16; 2] {
     [first, first + 1]
 }
 
-/// A switch that has the sequencer's program and no entries but this service's.
+/// A switch that has the sequencer's program and no entries but this service's. All of a connection goes to one process
+/// of the switch: when that ends, the connection fails.
 pub(crate) struct Connection {
     client: Client,
     sequencer: Sequencer,
     cookie: u64,
+    instance: u64,
     /// The entries in the switch.
     entries: BTreeMap<Key, Entity>,
 }
@@ -265,7 +267,9 @@ pub enum ConnectionError {
     )]
     OtherProgram,
     /// The switch was restarted, or a program was loaded.
-    #[error("the switch has lost its state: it was started anew, or its program was replaced")]
+    #[error(
+        "the switch has lost its state: it was started anew, or its program was replaced, or something else has written its registers"
+    )]
     Lost,
 }
 
@@ -288,7 +292,8 @@ impl ConnectionError {
 pub(crate) enum Found {
     /// This service's writes are there.
     Ours,
-    /// The program must be loaded; its former state is lost.
+    /// The program must be loaded; its former state is lost. So it is where the process is another one: a state file
+    /// restores what was written, and not the numbers that were given since.
     Nothing,
 }
 
@@ -305,11 +310,12 @@ impl Connection {
         switch: &SwitchAddress,
         device_id: u64,
         sequencer: &Sequencer,
-        cookie: u64,
+        known: &State,
         replaces_programs: bool,
     ) -> Result<(Connection, Found), ConnectionError> {
-        let mut client = Client::connect(switch, device_id).await?;
+        let mut client = Client::connect_once(switch, device_id).await?;
         client.take_turn(std::time::Duration::ZERO, |_| {}).await?;
+        let instance = client.instance().await?;
         let found = match client.pipeline(ResponseType::P4infoAndCookie).await {
             Err(ClientError::NoPipeline) => Found::Nothing,
             Err(ClientError::NoP4Info) if replaces_programs => Found::Nothing,
@@ -317,7 +323,8 @@ impl Connection {
             Err(error) => return Err(error.into()),
             Ok(config) => {
                 let is_ours = config.p4info.as_ref() == Some(&sequencer.p4info);
-                match config.cookie.map(|it| it.cookie) == Some(cookie) {
+                let has_cookie = config.cookie.map(|it| it.cookie) == Some(known.cookie);
+                match has_cookie && instance == known.instance {
                     true if is_ours => Found::Ours,
                     _ if is_ours || replaces_programs => Found::Nothing,
                     _ => return Err(ConnectionError::OtherProgram),
@@ -327,10 +334,16 @@ impl Connection {
         let connection = Connection {
             client,
             sequencer: sequencer.clone(),
-            cookie,
+            cookie: known.cookie,
+            instance,
             entries: BTreeMap::new(),
         };
         Ok((connection, found))
+    }
+
+    /// The switch's process.
+    pub(crate) fn instance(&self) -> u64 {
+        self.instance
     }
 
     /// Loads the program, to be known by this cookie from now on.
@@ -365,6 +378,23 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether the switch is as this state says: the entries, and the epochs of groups that are active. If not, another
+    /// service has written since, which has a copy of the state or an older one.
+    pub(crate) async fn is_as_written(&mut self, state: &State) -> Result<bool, ConnectionError> {
+        let wanted = self.sequencer.entries(state);
+        let wanted: BTreeMap<Key, Entity> = wanted.into_iter().filter_map(as_written).collect();
+        if self.entries != wanted {
+            return Ok(false);
+        }
+        let groups = state.groups.values();
+        for group in groups.filter(|group| group.phase == Phase::Active) {
+            if self.last_number(group).await?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Makes the switch have these entries and no others.
     pub(crate) async fn write_entries(&mut self, state: &State) -> Result<(), ConnectionError> {
         let wanted = self.sequencer.entries(state);
@@ -378,8 +408,8 @@ impl Connection {
     }
 
     /// Stops a group. When this returns, no request of the group is stamped any more, and no stamped request is inside
-    /// the switch. Gives the last number that was given.
-    pub(crate) async fn stop(&mut self, group: &Group) -> Result<u32, ConnectionError> {
+    /// the switch. Gives the last number that was given in the group's epoch, if the switch still has that.
+    pub(crate) async fn stop(&mut self, group: &Group) -> Result<Option<u32>, ConnectionError> {
         self.set_active(group, false).await?;
         self.client.drain().await?;
         self.last_number(group).await
@@ -393,7 +423,7 @@ impl Connection {
     ) -> Result<(), ConnectionError> {
         let registers = &self.sequencer.registers;
         let updates = vec![
-            registers.sequences.write(group.slot, 0),
+            registers.sequences.write(group.slot, 1),
             registers
                 .epochs
                 .write(group.slot, epoch.on_the_wire().into()),
@@ -411,12 +441,26 @@ impl Connection {
         Ok(self.client.write(vec![update]).await?)
     }
 
-    pub(crate) async fn last_number(&mut self, group: &Group) -> Result<u32, ConnectionError> {
-        let sequences = &self.sequencer.registers.sequences;
-        let found = self.client.read(vec![sequences.cell(group.slot)]).await?;
-        let mut values = found.iter().filter_map(|cell| sequences.cell_value(cell));
-        let value = values.next().and_then(|(_, value)| value.try_into().ok());
-        value.ok_or(ConnectionError::Lost)
+    /// None if the switch's registers are not of the group's epoch.
+    pub(crate) async fn last_number(
+        &mut self,
+        group: &Group,
+    ) -> Result<Option<u32>, ConnectionError> {
+        let Registers {
+            epochs, sequences, ..
+        } = &self.sequencer.registers;
+        let wanted = vec![epochs.cell(group.slot), sequences.cell(group.slot)];
+        let found = self.client.read(wanted).await?;
+        let value = |of: &Array| {
+            let mut values = found.iter().filter_map(|cell| of.cell_value(cell));
+            values.next().map(|(_, value)| value)
+        };
+        let epoch = group.current.as_ref().map(Epoch::on_the_wire);
+        let is_of_epoch = epoch.map(u64::from) == value(epochs);
+        let next = value(sequences).and_then(|next| u32::try_from(next).ok());
+        let next = next.ok_or(ConnectionError::Lost)?;
+        // After the last number comes 0.
+        Ok(is_of_epoch.then(|| next.wrapping_sub(1)))
     }
 
     /// Whether it still is the switch that was loaded.
@@ -426,7 +470,8 @@ impl Connection {
             ClientError::NoPipeline => ConnectionError::Lost,
             error => error.into(),
         })?;
-        match config.cookie.map(|it| it.cookie) == Some(self.cookie) {
+        let is_same = self.client.instance().await? == self.instance;
+        match is_same && config.cookie.map(|it| it.cookie) == Some(self.cookie) {
             true => Ok(()),
             false => Err(ConnectionError::Lost),
         }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use conference::dial::SwitchAddress;
@@ -12,11 +13,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::authority::AuthorityError;
+use crate::epochs;
 use crate::members::{Fingerprint, FromMember, Members};
 use crate::operator::{Answer, Request};
+use crate::rejoins::{RejoinLimits, Rejoins};
 use crate::sequencer::{Connection, ConnectionError, Found, Sequencer};
 use crate::sessions::Sessions;
-use crate::state::{Phase, State};
+use crate::state::{BYZANTINE_MEMBERS_MIN, Group, Phase, State};
 use crate::store::{Store, StoreError};
 
 /// The interval of the check whether the switch still is the one that was loaded.
@@ -45,8 +48,33 @@ pub struct Options {
     pub ack_deadline: Duration,
     /// Whether the program that the switch runs may be another one, which is then lost.
     pub replaces_programs: bool,
+    /// How often members can make a group begin a new epoch.
+    pub rejoins: RejoinLimits,
+    /// By which epochs are numbered.
+    pub clock: Clock,
     /// For tests: the service ends there as if it were killed; the points are called by [`Service::run`]'s steps.
     pub stop_at: Option<&'static str>,
+}
+
+/// A host's clock: the time since 1970.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Duration + Send + Sync>);
+
+impl Clock {
+    /// One that is read by calling this.
+    pub fn new(read: impl Fn() -> Duration + Send + Sync + 'static) -> Clock {
+        Clock(Arc::new(read))
+    }
+
+    fn now(&self) -> Duration {
+        (self.0)()
+    }
+}
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Clock(..)")
+    }
 }
 
 /// Makes members' files.
@@ -118,8 +146,12 @@ pub(crate) struct Core {
     pub(crate) sessions: Sessions,
     pub(crate) from_members: mpsc::Receiver<FromMember>,
     pub(crate) switch: Switch,
-    /// Groups that are to be advanced, since a member's key for confirms is new.
+    /// Groups that are to be advanced, since their numbers end.
     pub(crate) due: BTreeSet<String>,
+    /// The epochs that members have caused, and may cause.
+    pub(crate) rejoins: Rejoins,
+    /// Members that an advance has waited for in vain, by group: the next ones do not, until it has said something.
+    pub(crate) late: BTreeSet<(String, String)>,
     /// How long nothing was stamped at the last advance.
     pub(crate) gaps: BTreeMap<String, Duration>,
     /// When a group was stopped that is being advanced.
@@ -155,6 +187,8 @@ impl Service {
         let (members, from_members) = Members::channel();
         let (sender, asked) = mpsc::channel(WAITING_MAX);
         let core = Core {
+            rejoins: Rejoins::new(options.rejoins),
+            late: BTreeSet::new(),
             options,
             issuer,
             store,
@@ -209,7 +243,7 @@ impl Service {
                     // The caller may be gone; the request is done all the same.
                     let _ = answer.send(given);
                 }
-                Some(message) = core.from_members.recv() => core.hear(message)?,
+                Some(message) = core.from_members.recv() => core.hear(message),
                 _ = checks.tick() => core.check().await?,
                 () = tokio::time::sleep_until(core.switch.retry_at), if core.switch.connection.is_none() => {}
             }
@@ -239,7 +273,7 @@ impl Core {
             let connected = self.connect().await;
             self.outcome(connected)?;
         }
-        self.begin_what_is_due()?;
+        self.begin_what_is_due().await?;
         for group in self.state.groups.keys().cloned().collect::<Vec<_>>() {
             if self.switch.connection.is_some() {
                 let done = self.go_on(&group).await;
@@ -249,16 +283,100 @@ impl Core {
         Ok(())
     }
 
-    fn begin_what_is_due(&mut self) -> Result<(), ServiceError> {
-        for name in std::mem::take(&mut self.due) {
-            if let Some(group) = self.state.groups.get_mut(&name)
-                && let Err(because) = group.begin_advance(false)
-            {
-                tracing::warn!(group = name, because, "no new epoch");
+    async fn begin_what_is_due(&mut self) -> Result<(), ServiceError> {
+        let mut due = std::mem::take(&mut self.due);
+        due.extend(self.caused_by_members());
+        for name in due {
+            match self.begin(&name, false).await {
+                Ok(()) => self.save()?,
+                Err(because) => tracing::warn!(group = name, because, "no new epoch"),
             }
-            self.save()?;
         }
         Ok(())
+    }
+
+    /// Groups whose members have joined with other keys than the epoch has, as far as they may have a new epoch for it.
+    fn caused_by_members(&mut self) -> Vec<String> {
+        let now = Instant::now();
+        let mut due = Vec::new();
+        for (name, group) in &self.state.groups {
+            if self.switch.connection.is_none() {
+                break;
+            }
+            if group.waits_for_members() {
+                if self.absent(name, group).is_empty()
+                    && group.members.len() >= BYZANTINE_MEMBERS_MIN
+                {
+                    due.push(name.clone());
+                }
+                continue;
+            }
+            let wanting = self.wanting(name, group);
+            // The operator has added it: that is one epoch, however often it starts later.
+            let is_first = |member: &&str| {
+                group
+                    .member(member)
+                    .is_some_and(|it| it.confirm_key.is_none())
+            };
+            let (first, mut again): (Vec<&str>, Vec<&str>) =
+                wanting.into_iter().partition(is_first);
+            // Those that may cause none are taken in with the others.
+            again.retain(|it| self.rejoins.wait(name, it, now).is_zero());
+            if !again.is_empty() {
+                self.rejoins.take(name, &again, now);
+            }
+            if !again.is_empty() || !first.is_empty() {
+                due.push(name.clone());
+            }
+        }
+        due
+    }
+
+    /// Members that are connected and confirm with another key than the group's epoch has.
+    pub(crate) fn wanting<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
+        let Some(epoch) = group
+            .current
+            .as_ref()
+            .filter(|_| group.byzantine && group.phase == Phase::Active)
+        else {
+            return Vec::new();
+        };
+        let members = group.members.iter().map(|it| it.name.as_str());
+        let wants = |member: &&str| {
+            let key = self.sessions.confirm_key(name, member);
+            key.is_some_and(|key| epoch.confirm_key(member) != Some(key))
+        };
+        members.filter(wants).collect()
+    }
+
+    /// A Byzantine group's members that have never joined, and are not connected.
+    pub(crate) fn absent<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
+        let members = group.members.iter();
+        let absent = members.filter(|it| {
+            it.confirm_key.is_none() && self.sessions.confirm_key(name, &it.name).is_none()
+        });
+        absent.map(|it| it.name.as_str()).collect()
+    }
+
+    pub(crate) fn is_late(&self, group: &str, member: &str) -> bool {
+        self.late.contains(&(group.to_owned(), member.to_owned()))
+    }
+
+    /// Begins an advance, with the keys of the processes that are connected. The caller writes it down.
+    pub(crate) async fn begin(&mut self, name: &str, is_switch_lost: bool) -> Result<(), String> {
+        let Some(group) = self.state.groups.get_mut(name) else {
+            return Ok(());
+        };
+        let byzantine = group.byzantine;
+        for member in &mut group.members {
+            let joined = self.sessions.confirm_key(name, &member.name);
+            member.confirm_key = joined.filter(|_| byzantine).or(member.confirm_key);
+        }
+        let (last, clock) = (group.past.last_epoch, &self.options.clock);
+        tokio::time::sleep(epochs::wait_after(last, clock.now())).await;
+        let now = clock.now();
+        let number = epochs::next(last, now)?;
+        group.begin_advance(number, is_switch_lost)
     }
 
     /// After a failure of the switch the service connects again; any other failure ends the service.
@@ -305,7 +423,7 @@ impl Core {
             switch,
             *device_id,
             sequencer,
-            self.state.cookie,
+            &self.state,
             *replaces_programs,
         );
         let (mut connection, found) = opened.await?;
@@ -313,13 +431,29 @@ impl Core {
             // The new cookie is written first: a later service then loads the program again, and gives no
             // number twice.
             self.state.cookie = getrandom::u64()?;
-            self.renew_all();
+            self.state.instance = connection.instance();
+            self.renew_all(|_| true, true).await;
             self.save()?;
             self.reach("load-saved")?;
             connection.load(self.state.cookie).await?;
             self.reach("load-done")?;
         }
         connection.read_entries().await?;
+        if found == Found::Ours {
+            let is_as_written = connection.is_as_written(&self.state).await?;
+            if !is_as_written {
+                tracing::warn!(
+                    "the sequencer is not as this service's state says: that is older than the last change; every group begins a new epoch"
+                );
+            }
+            // Another service, with a copy of the state, may have gone on with an advance that is written down here.
+            self.renew_all(
+                |group| group.is_advancing() || !is_as_written,
+                !is_as_written,
+            )
+            .await;
+            self.save()?;
+        }
         connection.write_entries(&self.state).await?;
         self.switch.connection = Some(connection);
         tracing::info!(
@@ -329,15 +463,20 @@ impl Core {
         Ok(())
     }
 
-    /// A switch that has lost its state has lost the last numbers: every group gets a new epoch.
-    fn renew_all(&mut self) {
-        for (name, group) in &mut self.state.groups {
+    /// New epochs for the groups that are chosen, as far as they had one. A switch that has lost its state has lost the
+    /// last numbers.
+    async fn renew_all(&mut self, is_chosen: impl Fn(&Group) -> bool, is_switch_lost: bool) {
+        for name in self.state.groups.keys().cloned().collect::<Vec<_>>() {
+            let Some(group) = self.state.groups.get_mut(&name).filter(|it| is_chosen(it)) else {
+                continue;
+            };
             let had_one = group.current.is_some() || group.next.is_some();
             if matches!(group.phase, Phase::Halt(_) | Phase::Remove) || !had_one {
-                group.current = None;
+                group.current = group.current.take().filter(|_| !is_switch_lost);
                 continue;
             }
-            if let Err(because) = group.begin_advance(true) {
+            let begun = self.begin(&name, is_switch_lost).await;
+            if let (Err(because), Some(group)) = (begun, self.state.groups.get_mut(&name)) {
                 tracing::warn!(group = name, because, "no new epoch");
                 group.current = None;
                 group.next = None;
@@ -361,11 +500,12 @@ impl Core {
                 continue;
             }
             match connection.last_number(group).await {
-                Ok(number) if number >= NUMBERS_NEAR_END => {
+                Ok(Some(number)) if number >= NUMBERS_NEAR_END => {
                     tracing::info!(group = name, number, "the epoch's numbers end: a new one");
                     self.due.insert(name.clone());
                 }
-                Ok(_) => {}
+                Ok(Some(_)) => {}
+                Ok(None) => return self.outcome(Err(ConnectionError::Lost.into())),
                 Err(error) => return self.outcome(Err(error.into())),
             }
         }

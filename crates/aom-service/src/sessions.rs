@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use aom_config::keys::PublicKey;
 use tokio::sync::watch;
 
 use crate::members::{FromMember, Told};
-use crate::service::{Core, ServiceError};
+use crate::service::Core;
 use crate::state::Group;
 
 /// By group and member.
@@ -16,6 +17,8 @@ pub(crate) struct Sessions(BTreeMap<(String, String), Session>);
 struct Session {
     told: watch::Sender<Told>,
     installed: Option<u64>,
+    /// The key of its process.
+    confirm_key: Option<PublicKey>,
 }
 
 impl Sessions {
@@ -28,16 +31,28 @@ impl Sessions {
         self.get(group, member)?.installed
     }
 
+    /// The key with which a process that is connected confirms.
+    pub(crate) fn confirm_key(&self, group: &str, member: &str) -> Option<PublicKey> {
+        let session = self.get(group, member)?;
+        session.confirm_key.filter(|_| !session.told.is_closed())
+    }
+
     fn get(&self, group: &str, member: &str) -> Option<&Session> {
         self.0.get(&(group.to_owned(), member.to_owned()))
     }
 
     /// Replaces the member's earlier connection, which is told so.
-    fn begin(&mut self, group: &str, member: &str, told: Told) -> watch::Receiver<Told> {
+    fn begin(
+        &mut self,
+        (group, member): (&str, &str),
+        confirm_key: Option<PublicKey>,
+        told: Told,
+    ) -> watch::Receiver<Told> {
         let (sender, receiver) = watch::channel(told);
         let session = Session {
             told: sender,
             installed: None,
+            confirm_key,
         };
         let before = self
             .0
@@ -56,7 +71,7 @@ impl Sessions {
         for ((of, member), session) in &mut self.0 {
             if of == name {
                 session.told.send_if_modified(|told| {
-                    let now = told_of(name, group, member);
+                    let now = told_of(name, group, member, session.confirm_key);
                     let is_new = *told != now;
                     *told = now;
                     is_new
@@ -82,15 +97,25 @@ impl Sessions {
             return Vec::new();
         };
         let names = epoch.receivers.iter().map(|it| it.name.as_str());
+        // Who has joined with another key since the epoch was prepared does not receive in it.
+        let receives = |member: &str| {
+            !group.byzantine || epoch.confirm_key(member) == self.confirm_key(name, member)
+        };
         let misses = |member: &&str| {
-            self.is_connected(name, member) && self.installed(name, member) < Some(epoch.number)
+            self.is_connected(name, member)
+                && receives(member)
+                && self.installed(name, member) < Some(epoch.number)
         };
         names.filter(misses).collect()
     }
 }
 
-fn told_of(name: &str, group: &Group, member: &str) -> Told {
-    match group.membership(name, member) {
+/// A Byzantine group's member gets no epoch that has another process's key: that process may have confirmed already.
+fn told_of(name: &str, group: &Group, member: &str, confirm_key: Option<PublicKey>) -> Told {
+    let epoch = group.told();
+    let is_own = epoch.is_some_and(|it| it.confirm_key(member) == confirm_key);
+    let membership = group.membership(name, member);
+    match membership.filter(|_| is_own || !group.byzantine) {
         Some(membership) => Told::Membership(Box::new(membership)),
         None => Told::Nothing,
     }
@@ -98,15 +123,17 @@ fn told_of(name: &str, group: &Group, member: &str) -> Told {
 
 impl Core {
     /// Handles a connection's message.
-    pub(crate) fn hear(&mut self, message: FromMember) -> Result<(), ServiceError> {
+    pub(crate) fn hear(&mut self, message: FromMember) {
         match message {
             FromMember::Installed {
                 group,
                 member,
                 epoch,
             } => {
-                if let Some(session) = self.sessions.0.get_mut(&(group, member)) {
+                let who = (group, member);
+                if let Some(session) = self.sessions.0.get_mut(&who) {
                     session.installed = session.installed.max(Some(epoch));
+                    self.late.remove(&who);
                 }
             }
             FromMember::Join {
@@ -116,51 +143,41 @@ impl Core {
                 confirm_key,
                 answer,
             } => {
-                let joined = self.admit(&group, &member, fingerprint, confirm_key)?;
+                let joined = self.admit(&group, &member, fingerprint, confirm_key);
                 // The caller may be gone again.
                 let _ = answer.send(joined);
             }
         }
-        Ok(())
     }
 
-    /// The inner error is for the member, the outer one ends the service.
+    /// The error is for the member.
     fn admit(
         &mut self,
         name: &str,
         member_name: &str,
         fingerprint: crate::members::Fingerprint,
-        confirm_key: Option<aom_config::keys::PublicKey>,
-    ) -> Result<Result<watch::Receiver<Told>, String>, ServiceError> {
-        let Some(group) = self.state.groups.get_mut(name) else {
-            return Ok(Err(format!("there is no group \"{name}\": it was removed")));
+        confirm_key: Option<PublicKey>,
+    ) -> Result<watch::Receiver<Told>, String> {
+        let Some(group) = self.state.groups.get(name) else {
+            return Err(format!("there is no group \"{name}\": it was removed"));
         };
-        let byzantine = group.byzantine;
-        let found = group.members.iter_mut().find(|it| it.name == member_name);
-        let Some(member) = found else {
-            return Ok(Err(format!(
+        let Some(member) = group.member(member_name) else {
+            return Err(format!(
                 "group \"{name}\" has no member \"{member_name}\": it was removed"
-            )));
+            ));
         };
         if member.fingerprint != fingerprint {
-            return Ok(Err(format!(
+            return Err(format!(
                 "this is not the newest certificate of member \"{member_name}\": use the newest member file, or have one made with `reprise aom member file`"
-            )));
+            ));
         }
-        if byzantine && confirm_key.is_none() {
-            return Ok(Err(format!(
+        if group.byzantine && confirm_key.is_none() {
+            return Err(format!(
                 "group \"{name}\" is Byzantine: a member says with which key its confirms are checked, and this one did not"
-            )));
+            ));
         }
-        if byzantine && member.confirm_key != confirm_key {
-            member.confirm_key = confirm_key;
-            self.save()?;
-            self.due.insert(name.to_owned());
-        }
-        let told = match self.state.groups.get(name) {
-            Some(group) => told_of(name, group, member_name),
-            None => Told::Nothing,
-        };
-        Ok(Ok(self.sessions.begin(name, member_name, told)))
+        let told = told_of(name, group, member_name, confirm_key);
+        let who = (name, member_name);
+        Ok(self.sessions.begin(who, confirm_key, told))
     }
 }

@@ -17,8 +17,8 @@ use crate::operator::Variant;
 pub(crate) const VERSION: u32 = 1;
 /// Cells of the sequencer's registers.
 pub(crate) const GROUPS_MAX: u32 = 1024;
-/// Epochs under one key of a signer: the wire has 8 bits of them.
-pub(crate) const EPOCHS_OF_A_KEY: u64 = 256;
+/// With fewer members none of a Byzantine group may lie.
+pub(crate) const BYZANTINE_MEMBERS_MIN: usize = 4;
 
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,9 @@ pub(crate) struct State {
     pub(crate) version: u32,
     /// The cookie of the switch's pipeline: a pipeline with another cookie has lost the service's writes.
     pub(crate) cookie: u64,
+    /// The switch's process: another one has lost the last numbers, whatever it has restored.
+    #[serde(default)]
+    pub(crate) instance: u64,
     pub(crate) groups: BTreeMap<String, Group>,
     /// Groups that are no more, by their numbers.
     pub(crate) retired: BTreeMap<u16, Past>,
@@ -36,8 +39,6 @@ pub(crate) struct State {
 pub(crate) struct Past {
     /// The highest epoch that any key or number was given in.
     pub(crate) last_epoch: u64,
-    /// The signer's key, and the first epoch that was signed with it.
-    pub(crate) signer: Option<(PublicKey, u64)>,
 }
 
 /// A group.
@@ -93,7 +94,8 @@ pub(crate) struct Member {
     /// Of its certificate.
     #[serde(with = "hex")]
     pub(crate) fingerprint: Fingerprint,
-    /// Of its last join; a Byzantine group's member without one does not receive yet.
+    /// Of the process that had joined when the last epoch began; a Byzantine group's member without one does not
+    /// receive yet.
     pub(crate) confirm_key: Option<PublicKey>,
 }
 
@@ -117,6 +119,7 @@ impl State {
         State {
             version: VERSION,
             cookie,
+            instance: 0,
             groups: BTreeMap::new(),
             retired: BTreeMap::new(),
         }
@@ -149,13 +152,15 @@ impl Group {
     ///
     /// # Errors
     /// Why there can be none, with the next step.
-    pub(crate) fn begin_advance(&mut self, is_switch_lost: bool) -> Result<(), String> {
+    pub(crate) fn begin_advance(
+        &mut self,
+        number: u64,
+        is_switch_lost: bool,
+    ) -> Result<(), String> {
         let receivers: Vec<Member> = self.receivers().cloned().collect();
         if receivers.is_empty() {
             return Err(self.nobody());
         }
-        let number = self.past.last_epoch + 1;
-        self.check_signer(number)?;
         let n_lanes = match self.variant {
             Variant::Tagged => receivers.len().next_multiple_of(LANES),
             Variant::Signed { .. } => 0,
@@ -168,10 +173,9 @@ impl Group {
             receivers,
             keys,
         });
-        // A member may already have the prepared epoch. The epoch before it has not ended for that member.
-        self.ended = None;
         if is_switch_lost {
             self.current = None;
+            self.ended = None;
         }
         self.phase = Phase::Stop;
         Ok(())
@@ -189,21 +193,18 @@ impl Group {
         }
     }
 
-    fn check_signer(&mut self, number: u64) -> Result<(), String> {
-        let Variant::Signed { public_key, .. } = self.variant else {
-            return Ok(());
-        };
-        let first = match self.past.signer {
-            Some((key, first)) if key == public_key => first,
-            _ => number,
-        };
-        if number - first >= EPOCHS_OF_A_KEY {
-            return Err(format!(
-                "its signer's key has served {EPOCHS_OF_A_KEY} epochs, as many as packets can tell apart: make another (`reprise-signer key new`), remove the group and add it with the new public key"
-            ));
-        }
-        self.past.signer = Some((public_key, first));
-        Ok(())
+    /// A Byzantine group that has no epoch begins its first one by itself when all of its members are there, and they
+    /// are enough that one may lie.
+    pub(crate) fn waits_for_members(&self) -> bool {
+        self.byzantine && matches!(self.phase, Phase::Resting(_))
+    }
+
+    /// Whether an advance was begun and is not finished.
+    pub(crate) fn is_advancing(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Stop | Phase::Hand | Phase::Write | Phase::Start
+        )
     }
 
     /// The membership for members: the next epoch as soon as the old one is stopped.
@@ -234,7 +235,7 @@ impl Group {
             receivers: epoch.receivers.iter().map(Member::peer).collect(),
             sequencer,
             byzantine: self.byzantine,
-            ended: self.ended,
+            ended: self.ended.filter(|ended| ended.epoch < epoch.number),
         })
     }
 
@@ -262,6 +263,17 @@ impl Epoch {
     /// As packets have it: no epoch is above [`EPOCH_LAST`](aom::limits::EPOCH_LAST).
     pub(crate) fn on_the_wire(&self) -> u32 {
         self.number as u32
+    }
+
+    /// The key with which a receiver confirms.
+    pub(crate) fn confirm_key(&self, member: &str) -> Option<PublicKey> {
+        let receiver = self.receivers.iter().find(|it| it.name == member);
+        receiver.and_then(|it| it.confirm_key)
+    }
+
+    /// How many of its receivers may lie without harm, where they confirm to each other.
+    pub(crate) fn liars_max(&self) -> usize {
+        self.receivers.len().saturating_sub(1) / 3
     }
 }
 

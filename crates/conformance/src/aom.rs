@@ -118,6 +118,7 @@ impl Sequencers {
         self.add_keys(rng, group);
         self.set(group, "epochs", &group.epoch.to_be_bytes());
         self.set(group, "active", &[1]);
+        self.set(group, "sequences", &1_u32.to_be_bytes());
     }
 
     /// Requests to this address, or with this number, are for the group.

@@ -201,6 +201,7 @@ fn sequencer() -> Beside {
     }
     switches.write_register("AomIngress.sequencer.epochs", 0, &EPOCH.to_be_bytes());
     switches.write_register("AomIngress.sequencer.active", 0, &[1]);
+    switches.write_register("AomIngress.sequencer.sequences", 0, &1_u32.to_be_bytes());
     switches
 }
 

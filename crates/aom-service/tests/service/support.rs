@@ -6,7 +6,7 @@ mod memory_loop;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,16 +19,19 @@ use aom_config::keys::PublicKey;
 use aom_service::authority::AuthorityError;
 use aom_service::members::{Fingerprint, Members, Told};
 use aom_service::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, Request, Variant};
+use aom_service::rejoins::RejoinLimits;
 use aom_service::sequencer::Sequencer;
-use aom_service::service::{Issue, Operator, Options, Service, ServiceError};
+use aom_service::service::{Clock, Issue, Operator, Options, Service, ServiceError};
 use conference::dial::SwitchAddress;
 use conformance::aom::frame_to;
 use conformance::compile;
 use conformance::packet::udp_copy;
 use control::{Device, Registers, SwitchHandle};
 use dataplane::SwitchConfig;
+use k256::ecdsa::SigningKey;
 use memory_loop::MemoryLoop;
-use p4runtime_server::{Server, ServerConfig};
+use p4runtime_server::{Server, ServerConfig, Stored};
+use state_store::StateFile;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -45,14 +48,23 @@ pub struct Switch {
     /// Its own, so that its connections end with it.
     runtime: Option<Runtime>,
     pub address: String,
+    /// Where it keeps what is written to it.
+    state: Option<PathBuf>,
+    /// The hosts' clock, which goes on at each look.
+    clock: Arc<AtomicU64>,
 }
 
 impl Switch {
     pub async fn start() -> Switch {
-        Switch::start_at("127.0.0.1:0").await
+        Switch::start_at("127.0.0.1:0", None).await
     }
 
-    async fn start_at(address: &str) -> Switch {
+    /// One with a state file.
+    pub async fn with_state(path: &Path) -> Switch {
+        Switch::start_at("127.0.0.1:0", Some(path.to_owned())).await
+    }
+
+    async fn start_at(address: &str, state: Option<PathBuf>) -> Switch {
         let until = tokio::time::Instant::now() + PATIENCE;
         let listener = loop {
             match TcpListener::bind(address).await {
@@ -71,6 +83,10 @@ impl Switch {
         let device = Device::new(handle, Registers::OfTheSwitch);
         let server = Server::new(config, Arc::new(device));
         let runtime = Runtime::new().expect("a runtime");
+        if let Some(path) = &state {
+            let restored = restored(path.clone(), server.clone());
+            runtime.spawn(restored).await.expect("it is restored");
+        }
         runtime.spawn(async move {
             let listener = TcpListener::from_std(listener).expect("a port");
             server.serve(listener, std::future::pending()).await
@@ -79,19 +95,62 @@ impl Switch {
             frames,
             runtime: Some(runtime),
             address,
+            state,
+            clock: Arc::new(AtomicU64::new(0)),
         }
     }
 
-    /// As if killed and started anew: nothing of what was written is there.
+    /// As if killed and started anew: nothing is there of what was written, or what the state file has.
     pub async fn restart(&mut self) {
         self.end();
-        *self = Switch::start_at(&self.address.clone()).await;
+        let clock = Arc::clone(&self.clock);
+        *self = Switch::start_at(&self.address.clone(), self.state.clone()).await;
+        self.clock = clock;
+    }
+
+    /// The same, with another content of the state file; none is lost.
+    pub async fn restart_with(&mut self, state: Option<&[u8]>) {
+        self.end();
+        let path = self.state.clone().expect("it has a state file");
+        // Another file in its place: the former process may still close its own.
+        std::fs::remove_file(&path).expect("removed");
+        if let Some(state) = state {
+            std::fs::write(path, state).expect("written");
+        }
+        self.restart().await;
+    }
+
+    /// The state file's content: a backup.
+    pub fn state(&self) -> Vec<u8> {
+        let path = self.state.as_ref().expect("it has a state file");
+        std::fs::read(path).expect("it is there")
+    }
+
+    /// Each look at it is an eighth of a second later, so that no epoch has to be waited for.
+    fn clock(&self) -> Clock {
+        let clock = Arc::clone(&self.clock);
+        Clock::new(move || {
+            let n_looks = clock.fetch_add(1, Ordering::Relaxed);
+            Duration::from_millis(1_800_000_000_000 + 125 * n_looks)
+        })
     }
 
     fn end(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+    }
+
+    /// As by another protocol than P4Runtime: every cell of every register is 0.
+    pub fn reset_registers(&self) {
+        self.frames.in_switch(0, |switch| {
+            let program = switch.program().expect("a program").clone();
+            for (register, _) in program.registers() {
+                let cells = 0..switch.register_size(register);
+                let set = switch.set_register_cells(register, cells, &[0]);
+                set.expect("its cells");
+            }
+        });
     }
 
     /// A request to a group's address; the copies that come of it.
@@ -115,6 +174,28 @@ impl Drop for Switch {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// As the switch does it with `--state`.
+async fn restored(path: PathBuf, server: Server) {
+    let until = tokio::time::Instant::now() + PATIENCE;
+    // The former process may not have let go of it yet.
+    let (file, contents) = loop {
+        match StateFile::open(&path) {
+            Ok(opened) => break opened,
+            Err(error) => assert!(tokio::time::Instant::now() < until, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
+    if let Some(pipeline) = contents.forwards {
+        let stored = Stored {
+            config: pipeline.config,
+            learned: pipeline.learned,
+            operations: pipeline.operations,
+        };
+        server.restore(stored).await.expect("it takes it again");
+    }
+    server.device().keep_in(Arc::new(file));
 }
 
 /// A packet on its way to a member.
@@ -157,6 +238,8 @@ pub fn options(switch: &Switch, folder: &Path) -> Options {
             .expect("a sequencer"),
         ack_deadline: PATIENCE,
         replaces_programs: false,
+        rejoins: RejoinLimits::default(),
+        clock: switch.clock(),
         stop_at: None,
     }
 }
@@ -273,10 +356,14 @@ pub struct Group {
 
 impl Group {
     pub async fn add(service: &Running, name: &str, n_members: u8) -> Group {
+        Group::add_as(service, name, n_members, false).await
+    }
+
+    pub async fn add_as(service: &Running, name: &str, n_members: u8, byzantine: bool) -> Group {
         let mut group = Group {
             name: name.to_owned(),
             address: Ipv4Addr::new(239, 1, 0, name.len() as u8),
-            byzantine: false,
+            byzantine,
             files: BTreeMap::new(),
             members: BTreeMap::new(),
         };
@@ -315,7 +402,8 @@ impl Group {
     pub async fn join(&mut self, service: &Running) {
         for (name, file) in &self.files {
             let member = self.members.remove(name).unwrap_or_default();
-            let joined = member.join(service, (&self.name, name), file, None).await;
+            let key = self.byzantine.then(|| member.key());
+            let joined = member.join(service, (&self.name, name), file, key).await;
             joined.expect("it joins");
             self.members.insert(name.clone(), member);
         }
@@ -350,6 +438,10 @@ struct Inside {
     events: Vec<Event>,
     refusal: Option<String>,
     is_silent: bool,
+    /// Of this process, if it confirms.
+    key: Option<PublicKey>,
+    /// The keys for confirms that its memberships had for it.
+    told_keys: Vec<Option<PublicKey>>,
 }
 
 impl TestMember {
@@ -376,6 +468,25 @@ impl TestMember {
         Ok(())
     }
 
+    /// The key with which this process confirms: another member value is another process.
+    pub fn key(&self) -> PublicKey {
+        static PROCESSES: AtomicU64 = AtomicU64::new(1);
+        let new = || {
+            let mut secret = [7; 32];
+            let number = PROCESSES.fetch_add(1, Ordering::Relaxed);
+            secret[..8].copy_from_slice(&number.to_be_bytes());
+            let key = SigningKey::from_slice(&secret).expect("a key");
+            PublicKey::from(*key.verifying_key())
+        };
+        *self.inside().key.get_or_insert_with(new)
+    }
+
+    /// Each epoch that it was told had its own key.
+    pub fn confirms_with_its_own_key_only(&self) -> bool {
+        let inside = self.inside();
+        inside.told_keys.iter().all(|told| *told == inside.key)
+    }
+
     async fn hear(&self, told: Told, members: &Members, who: (&str, &str)) {
         let membership = match told {
             Told::Nothing => return,
@@ -389,6 +500,9 @@ impl TestMember {
         if self.inside().is_silent {
             return;
         }
+        let own = membership.receivers.get(usize::from(membership.receiver));
+        let key = own.and_then(|own| own.confirm_key);
+        self.inside().told_keys.push(key);
         self.inside().install(to_receive);
         // The service may have been stopped.
         let _ = members.installed(who, membership.epoch).await;
@@ -436,9 +550,12 @@ impl Inside {
     fn install(&mut self, membership: aom::membership::Membership) {
         match &mut self.receiver {
             None => self.receiver = Some(Receiver::new(membership, 1).expect("a membership")),
-            Some(receiver) if receiver.membership() == &membership => {}
+            Some(receiver) if receiver.membership().epoch == membership.epoch => {
+                assert_eq!(receiver.membership(), &membership, "an epoch is one");
+            }
+            // From a service with an older state: a member takes none, and waits for a later one.
+            Some(receiver) if receiver.membership().epoch > membership.epoch => {}
             Some(receiver) => {
-                assert!(receiver.membership().epoch < membership.epoch, "never back");
                 receiver.advance(membership, None).expect("a membership");
             }
         }
@@ -456,14 +573,14 @@ impl Inside {
 
 /// Epoch and number of each copy, with what was stamped: nothing may be given twice.
 #[derive(Default)]
-pub struct Stamps(BTreeMap<(u16, u8, u32), Vec<u8>>);
+pub struct Stamps(BTreeMap<(u16, u64, u32), Vec<u8>>);
 
 impl Stamps {
     pub fn note(&mut self, copies: &[Copy]) {
         for copy in copies {
             let packet = Packet::read(&copy.datagram).expect("a packet");
             let stamp = packet.stamp;
-            let place = (stamp.group, stamp.epoch, stamp.sequence);
+            let place = (stamp.group, u64::from(stamp.epoch), stamp.sequence);
             let message = packet.message.to_vec();
             let first = self.0.entry(place).or_insert_with(|| message.clone());
             assert_eq!(*first, message, "{place:?} was given twice");

@@ -5,14 +5,15 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use aom_service::authority::Authority;
 use aom_service::listener;
 use aom_service::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, Request, Variant};
 use aom_service::operator_socket::{OperatorSocket, ask};
+use aom_service::rejoins::RejoinLimits;
 use aom_service::sequencer::Sequencer;
-use aom_service::service::{Options, Service};
+use aom_service::service::{Clock, Options, Service};
 use serde_json::json;
 
 use super::program;
@@ -55,6 +56,8 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
         sequencer,
         ack_deadline: Duration::from_millis(ack_deadline_ms),
         replaces_programs: replace_program,
+        rejoins: RejoinLimits::default(),
+        clock: Clock::new(since_1970),
         stop_at: None,
     };
     // The folder is this service's before anything in it is touched.
@@ -83,6 +86,12 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
     // The socket is taken away before the folder is another service's.
     let _ = operators.await;
     Ok(ended?)
+}
+
+/// A clock from before 1970 is not set either.
+fn since_1970() -> Duration {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or_default()
 }
 
 /// The service's address in members' files, as they can reach it.
@@ -258,9 +267,9 @@ async fn with_file(
         Failure::in_file(path, &next)
     })?;
     told(global, &message, view.as_deref(), Some(path.to_owned()));
-    if is_new_epoch {
-        tell_of_epoch(global, view.as_deref());
-    }
+    // A Byzantine group's next epoch begins when the member has joined.
+    let view = view.filter(|group| is_new_epoch && !group.byzantine);
+    tell_of_epoch(global, view.as_deref());
     Ok(())
 }
 
@@ -350,6 +359,14 @@ fn print(group: &GroupView) {
         "  epoch {}, {state}; last number {sequence}",
         group.epoch
     ));
+    if let Some(liars_max) = group.liars_max {
+        let n_receivers = group.members.iter().filter(|it| it.receiver.is_some());
+        let n_receivers = n_receivers.count();
+        output::text(match liars_max {
+            0 => format!("  of its {n_receivers} receivers none may lie"),
+            n => format!("  of its {n_receivers} receivers at most {n} may lie"),
+        });
+    }
     let heads = [
         "receiver",
         "member",
@@ -374,5 +391,10 @@ fn print(group: &GroupView) {
     let rows: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
     if rows.len() > 1 {
         output::table(&rows, 4);
+    }
+    for member in &group.members {
+        if let Some(waits) = &member.waits {
+            output::text(format!("  {}: {waits}", member.member));
+        }
     }
 }

@@ -1,0 +1,100 @@
+//! Numbers of epochs. They must not come again where the service's folder is lost, an older copy of it is restored, or two
+//! services have copies of one: an old packet would be of the new epoch. So a number is the time at which its epoch begins.
+//! Whoever begins an epoch later, with whatever state, has a higher number, as long as the host's clock is not set back.
+
+use std::time::Duration;
+
+/// Numbers a second. At one a second a group of 64 members, each added in an epoch of its own, would take a minute.
+const PER_S: u64 = 8;
+/// 1 January 2026, from which numbers are counted: no release was there before, so a clock that says so is wrong.
+const FIRST: Duration = Duration::from_secs(1_767_225_600);
+/// Packets have 32 bits of a number: until 2043.
+const LAST: u64 = u32::MAX as u64;
+
+/// The number of an epoch that begins now.
+fn number_at(since_1970: Duration) -> u64 {
+    let since = since_1970.saturating_sub(FIRST);
+    let units = since.as_nanos() * u128::from(PER_S) / 1_000_000_000;
+    u64::try_from(units).unwrap_or(u64::MAX)
+}
+
+/// How long to wait before the next epoch, so that no number is ahead of the clock. A clock that was set back is not
+/// waited for.
+pub(crate) fn wait_after(last: u64, since_1970: Duration) -> Duration {
+    if number_at(since_1970) != last {
+        return Duration::ZERO;
+    }
+    let next = u128::from(last + 1) * 1_000_000_000;
+    let next = next.div_ceil(u128::from(PER_S));
+    let since = since_1970.saturating_sub(FIRST);
+    let left = next.saturating_sub(since.as_nanos());
+    Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX))
+}
+
+/// The number of the next epoch, which is above the last one.
+///
+/// # Errors
+/// The clock was never set: with a state that was lost, numbers would come again. Or there is none left.
+pub(crate) fn next(last: u64, since_1970: Duration) -> Result<u64, String> {
+    if since_1970 < FIRST {
+        return Err(format!(
+            "this host's clock says {} s since 1970, which is before 2026, and epochs are numbered by it so that none comes twice: set the clock",
+            since_1970.as_secs()
+        ));
+    }
+    let number = number_at(since_1970).max(last + 1);
+    match number <= LAST {
+        true => Ok(number),
+        false => Err(format!(
+            "its next epoch would be {number}, and packets have 32 bits of it: look at this host's clock, remove the group and add it with another number"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_millis(1_800_000_000_060);
+
+    #[test]
+    fn numbers_are_the_time_and_never_come_again() {
+        let first = next(0, NOW).expect("a number");
+        assert_eq!(first, 262_195_200);
+        // A state that was lost, and one that is older.
+        for last in [0, 5, first - 100] {
+            let later = next(last, NOW + Duration::from_millis(125));
+            assert_eq!(later.expect("a number"), first + 1);
+        }
+        // A clock that was set back.
+        let earlier = next(first, NOW - Duration::from_secs(3600));
+        assert_eq!(earlier.expect("a number"), first + 1);
+    }
+
+    #[test]
+    fn no_number_is_ahead_of_the_clock_unless_that_was_set_back() {
+        let last = next(0, NOW).expect("a number");
+        let wait = wait_after(last, NOW);
+        assert_eq!(wait, Duration::from_millis(65));
+        assert_eq!(wait_after(last, NOW + wait), Duration::ZERO);
+        assert_eq!(next(last, NOW + wait).expect("a number"), last + 1);
+        assert_eq!(
+            wait_after(last, NOW - Duration::from_secs(3600)),
+            Duration::ZERO
+        );
+        assert_eq!(wait_after(0, NOW), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_number_that_packets_have_no_bits_for_is_not_given() {
+        assert_eq!(next(LAST - 1, NOW), Ok(LAST));
+        assert!(next(LAST, NOW).is_err());
+        assert!(next(0, Duration::from_secs(2_400_000_000)).is_err());
+    }
+
+    #[test]
+    fn a_clock_that_was_never_set_gives_no_number() {
+        let error = next(0, Duration::from_secs(5)).expect_err("no number");
+        assert!(error.contains("set the clock"), "{error}");
+    }
+}
