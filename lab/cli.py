@@ -19,6 +19,7 @@ from lab.files import write_whole
 from lab.netns import NamespaceError, require_namespaces
 from lab.process import REPOSITORY, ChildError, interrupt_on_termination
 from lab.rows import ROWS, bmv2
+from lab.study import compare_benchmarks
 from lab.study.compare import HEADER, Side, compared
 from lab.study.derive import REPORT, Derived, NothingMeasuredError, derive
 from lab.study.folder import Folder, FolderError, folders
@@ -26,6 +27,7 @@ from lab.study.index import n_due_rows, rows_without_results, write_index
 from lab.study.keep import README, current_readme, keep
 from lab.study.machine import session
 from lab.study.progress import clock
+from lab.study.report import NOT_JUDGED
 from lab.study.runner import planned_s, run_missing
 from lab.sudo import give_to_user
 from lab.switch import SWITCH, MissingBuildError, require_build
@@ -328,7 +330,8 @@ def _said(derived: Derived) -> list[str]:
         lines.append(f"{'holds' if check.holds else 'FAILS'}: {check.name} ({check.n_rows} runs)")
         lines += [f"  {failure}" for failure in check.failures]
     for promise in derived.promises:
-        lines.append(f"{promise.word}: {promise.name}")
+        word = promise.word if derived.is_judged(promise) else NOT_JUDGED
+        lines.append(f"{word}: {promise.name}")
         lines += [f"  {value}" for value in promise.found.split("; ")]
     return lines
 
@@ -340,7 +343,14 @@ def _make_report(arguments: argparse.Namespace, _: Sequence[str]) -> int:
 def _compare(arguments: argparse.Namespace, _: Sequence[str]) -> int:
     a, b = (Folder.open(path) for path in (arguments.a, arguments.b))
     print(f"A: {a.path}\nB: {b.path}\n")
-    print(text.table(HEADER, compared(*(Side(one.experiment, [*one.runs()]) for one in (a, b)))))
+    of_loads = compared(*(Side(one.experiment, [*one.runs()]) for one in (a, b)))
+    of_benchmarks = compare_benchmarks.compared(a.benchmark_files(), b.benchmark_files())
+    if of_loads:
+        print(text.table(HEADER, of_loads))
+    if of_benchmarks:
+        print(text.table(compare_benchmarks.HEADER, of_benchmarks))
+    if not of_loads and not of_benchmarks:
+        raise NothingMeasuredError(f"{a.path} and {b.path} have nothing that was measured")
     return 0
 
 

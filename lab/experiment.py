@@ -34,6 +34,8 @@ from lab.rows.row import Variant
 from lab.sites import SFU_UDP_PORT
 
 FOLDER = Path(__file__).with_name("experiments")
+TRIAL_S = 60.0
+"""Of RFC 2544, section 24."""
 _SPAN = re.compile(r"(\d+)\.\.(\d+)(?: by (\d+))?")
 
 
@@ -298,6 +300,7 @@ class Benchmark(_Model):
         "pktswitch",
         "kernel",
         "switching",
+        "scaling",
         "pisces",
         "neobft",
     ]
@@ -307,6 +310,10 @@ class Benchmark(_Model):
     """Copies a packet, where there is a choice."""
     rounds: Annotated[int, Field(ge=0)] = 0
     """How often; 0: as is usual."""
+    trial_s: Annotated[float, Field(ge=0.1, le=3600)] = TRIAL_S
+    """How long the trials are that decide, where rates are searched for."""
+    rows: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
+    """Of `rows_from`: what enters `fanout` beside the project's rows."""
     short: bool = False
     """In the shortest form that has all that the report shows."""
 

@@ -63,7 +63,7 @@ class Namespace:
         """`argv` to be run inside; unlike `ip netns exec` this leaves all mounts alone."""
         return ["nsenter", f"--net={self.path}", "--", *argv]
 
-    def run(self, argv: Sequence[str], *, timeout_s: float = 30.0) -> str:
+    def run(self, argv: Sequence[str], *, timeout_s: float = 120.0) -> str:
         """Runs a short command inside; its output."""
         return run(self.command(argv), timeout_s=timeout_s)
 

@@ -167,7 +167,7 @@ def cpu_ns_of_threads(pid: int) -> list[int]:
     return times
 
 
-def run(argv: Sequence[str], *, timeout_s: float = 30.0, stdin: str = "") -> str:
+def run(argv: Sequence[str], *, timeout_s: float = 120.0, stdin: str = "") -> str:
     """Runs a short command to its end; its output, or `ChildError` with all it said."""
     done = subprocess.run(
         dying_with_parent(argv),

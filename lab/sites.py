@@ -12,6 +12,7 @@ namespace has an address if a row needs one (`give_address`), with a route to ev
 """
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
@@ -125,11 +126,16 @@ class Site(Network):
         address = f"address replace {SFU_IP}/{prefix_len} dev {self.links[0].sfu_interface}\n"
         run(["ip", "-n", self.sfu.name, "-batch", "-"], stdin=address + self._routes())
 
+    def _queues(self) -> str:
+        """What ip(8) is told of each end's queues; nothing: one."""
+        return ""
+
     def _make(self) -> None:
         self._make_namespaces()
+        queues = self._queues()
         pairs = "".join(
-            f"link add {link.host_interface} address {link.host_mac} type veth peer name "
-            f"{link.sfu_interface} address {link.sfu_mac} netns {self.sfu.name}\n"
+            f"link add {link.host_interface} address {link.host_mac}{queues} type veth peer name "
+            f"{link.sfu_interface} address {link.sfu_mac}{queues} netns {self.sfu.name}\n"
             for link in self.links
         )
         run(["ip", "-n", self.hosts.name, "-batch", "-"], stdin=pairs)
@@ -161,6 +167,67 @@ class OnePort(Site):
             f"neighbour replace {NEXT_HOP_IP} lladdr {link.host_mac} dev {link.sfu_interface} "
             f"nud permanent\nroute replace {NETWORK} via {NEXT_HOP_IP}\n"
         )
+
+
+class ScaledSite(Site):
+    """Several streams, each of a sender to viewers of its own."""
+
+    def __init__(self, n_streams: int, n_viewers: int) -> None:
+        self.n_streams = n_streams
+        self.n_viewers = n_viewers
+        super().__init__(n_streams * (1 + n_viewers))
+
+    @abstractmethod
+    def stream(self, number: int) -> tuple[Stream, list[Participant]]:
+        """One of them, from 0, and its viewers, whose addresses are in a row."""
+
+
+class StreamPerPort(ScaledSite):
+    """Each stream is behind a port of its own, and so are its viewers."""
+
+    topology = "stream_per_port"
+
+    def stream(self, number: int) -> tuple[Stream, list[Participant]]:
+        """The sender, then its viewers."""
+        first = 1 + number * (1 + self.n_viewers)
+        viewers = self.participants(first + 1, self.n_viewers)
+        return Stream(number + 1, self.participant(first)), viewers
+
+    def link_of(self, number: int) -> Link:
+        """The stream's."""
+        return self.links[(number - 1) // (1 + self.n_viewers)]
+
+    def _n_links(self) -> int:
+        return self.n_streams
+
+    def _routes(self) -> str:
+        raise NotImplementedError("rows on UDP sockets have one port")
+
+
+class Queued(ScaledSite):
+    """All are behind one port, which has a queue for each stream: its sender's processor's."""
+
+    topology = "queued"
+
+    def stream(self, number: int) -> tuple[Stream, list[Participant]]:
+        """The senders come first, then all viewers in a row."""
+        first = 1 + self.n_streams + number * self.n_viewers
+        return Stream(number + 1, self.participant(1 + number)), self.participants(
+            first, self.n_viewers
+        )
+
+    def link_of(self, number: int) -> Link:
+        """The one link."""
+        return self.links[0]
+
+    def _n_links(self) -> int:
+        return 1
+
+    def _routes(self) -> str:
+        raise NotImplementedError("this site is for AF_XDP")
+
+    def _queues(self) -> str:
+        return f" numrxqueues {self.n_streams} numtxqueues {self.n_streams}"
 
 
 class PortPerHost(Site):
@@ -197,4 +264,9 @@ def _link(port: int) -> Link:
 
 def on_cpu(cpu: int, argv: list[str]) -> list[str]:
     """`argv` on one processor."""
-    return ["taskset", "--cpu-list", str(cpu), *argv]
+    return on_cpus([cpu], argv)
+
+
+def on_cpus(cpus: Iterable[int], argv: list[str]) -> list[str]:
+    """`argv` on some processors."""
+    return ["taskset", "--cpu-list", ",".join(map(str, cpus)), *argv]

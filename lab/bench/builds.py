@@ -21,19 +21,21 @@ from lab import peers
 from lab.bench import load
 from lab.bench.experiment import each
 from lab.bench.fanout import (
-    BEYOND_WHAT_CAME,
     FRAME_LEN_BYTES,
     SETTLE_RATE_PPS,
     SETTLE_S,
     Meter,
-    peak_of,
 )
 from lab.bench.forwarders import SFU_PROGRAMS, Forwarder, running
-from lab.bench.turns import TURN_S, tell
+from lab.bench.search import Effort, Trial, drive, peak_search
+from lab.bench.turns import tell
 from lab.netns import NamespaceError, require_namespaces
 from lab.process import Child, ChildError, interrupt_on_termination
 from lab.switch import MissingBuildError
 
+TURN_S = 0.1
+"""How long a rate is offered: shorter than the processor keeps its speed, mostly."""
+BEYOND_WHAT_CAME = 1.2
 BELOW = 0.4
 """Of what the slower one carries: the load of the processor time, at which one that sleeps does."""
 ANSWER_TIMEOUT_S = 120.0
@@ -72,9 +74,13 @@ def serve(forwarder: Forwarder, n_viewers: int) -> None:
         print("answer 0 {}", flush=True)
         for number, line in enumerate(sys.stdin, 1):
             tell(set_up, signal.SIGCONT)
-            meter = Meter(forwarder, site, set_up, n_viewers, [], TURN_S)
+            meter = Meter(forwarder, site, set_up, n_viewers, [])
             offered = float(line)
-            copies_per_s = meter.offer(offered).copies_per_s if offered else peak_of(meter.offer)
+            if offered:
+                copies_per_s = meter.offer(Trial(offered, TURN_S, "turn")).copies_per_s
+            else:
+                effort = Effort(short_s=TURN_S)
+                copies_per_s = drive(peak_search(effort), meter.offer)
             tell(set_up, signal.SIGSTOP)
             probe = meter.probes[-1]
             turn = Turn(copies_per_s, 1e9 * probe.cpu_s / max(1, probe.run.copies))

@@ -4,62 +4,60 @@ It measures the rate of copies, the delay of the first and the last one, and the
 """
 
 import math
-import tempfile
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from lab.bench import load
 from lab.bench.experiment import median
-from lab.bench.forwarders import Forwarder, Running, running
-from lab.bench.load import Run
-from lab.bench.results import FanoutRow
+from lab.bench.forwarders import Forwarder, Running
+from lab.bench.load import XDP_SINK, Run
+from lab.bench.noise import Listener, Noise
+from lab.bench.results import ALONE, FanoutRow
+from lab.bench.search import Found, Trial
 from lab.rows import in_kernel
-from lab.sites import SFU_CPU, OnePort
+from lab.sites import OnePort
 
+Row = TypeVar("Row")
 FANOUTS = (1, 4, 16, 64, 256)
 FRAME_LEN_BYTES = 1400
-STEP_S = 0.3
-"""How long each rate is offered: at a copy a microsecond some hundred thousand copies."""
 PUSH_S, PUSHES = 0.2, 8
-"""How long and how often is pushed: the best counts, as with rates without loss."""
-FIRST_OFFER_COPIES_PER_S = 1.5e6
-"""More than any path in user space carried here; what does not suffice is doubled."""
-OFFERS_MAX = 3
-BEYOND_WHAT_CAME = 1.2
-"""A forwarder that loses much may carry more when it is offered just too much."""
-KEPT_UP = 0.97
-DOWN = (1.0, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05)
-"""Parts of the peak, tried from the top until one comes without loss."""
-COARSE, FINE = 1.08, 1.03
-"""From there a step up after a try without loss and one down after another; the coarse one until
-the first that fails."""
-TRIES = 4
-"""How many such steps."""
+"""How long and how often is pushed, as fast as can be: the median counts."""
 LATENCY_RATE_PPS = 360.0
 """1400-byte packets at 4 Mbit/s, the thesis' rate."""
-LATENCY_S = 1.0
 SETTLE_RATE_PPS = 200.0
 SETTLE_S = 0.1
-
-
-Search = Generator[float, bool, float]
-"""Parts of the peak to be tried, whether each was without loss, what was found."""
+REPEATS_MAX = 5
+"""How often a trial is repeated that others disturbed ..."""
+REPEATS_OF_ALL_S = 150.0
+"""... while all that is repeated of a forwarder in a set takes no longer than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One offered rate, and its result."""
+    """One trial, and its result."""
 
     forwarder: Forwarder
-    offered_packets_per_s: float
+    trial: Trial
+    sink: str
     run: Run
     cpu_s: float
+    kernel_share: float
+    """Of that time."""
+    noise: Noise
+
+    @property
+    def is_void(self) -> bool:
+        """Others used the processors."""
+        return self.noise.spoils(self.run.seconds)
 
     def cells(self) -> dict[str, object]:
         """Its columns in the raw samples."""
-        rate = {"offered_packets_per_s": self.offered_packets_per_s}
-        return {**asdict(self.forwarder), **rate, **asdict(self.run), "cpu_s": self.cpu_s}
+        what = {"step": self.trial.step, "sink": self.sink}
+        rate = {"offered_copies_per_s": self.trial.per_s}
+        beside = {"cpu_s": self.cpu_s, "kernel_share": self.kernel_share, **asdict(self.noise)}
+        return {**asdict(self.forwarder), **what, **rate, **asdict(self.run), **beside}
 
 
 @dataclass(slots=True)
@@ -72,33 +70,48 @@ class Kept:
 
 @dataclass(slots=True)
 class Meter:
-    """Offers rates to one running forwarder, and keeps the results."""
+    """Makes trials of one running forwarder, and keeps the results."""
 
     forwarder: Forwarder
     site: OnePort
     set_up: Running
     fanout: int
     probes: list[Probe]
-    step_s: float = STEP_S
+    sink: str = XDP_SINK
+    _repeated_s: float = 0.0
 
-    def offer(self, copies_per_s: float, *, is_first: bool = True) -> Run:
-        """Offers packets for a short while."""
-        rate_pps = copies_per_s / self.fanout
-        before_s = self.set_up.cpu_s()
+    def offer(self, trial: Trial) -> Run:
+        """Makes a trial; again where it is void."""
+        for _ in range(REPEATS_MAX):
+            probe = self._once(trial)
+            # Or copies of an earlier one came: queues of a slow forwarder take seconds to drain.
+            is_void = probe.is_void or probe.run.loss < 0.0
+            if not is_void or self._repeated_s + trial.seconds > REPEATS_OF_ALL_S:
+                break
+            self._repeated_s += trial.seconds
+        return probe.run
+
+    def _once(self, trial: Trial) -> Probe:
+        listener = Listener()
+        before_s, ticks = self.set_up.cpu_s(), self.set_up.ticks()
         run = load.offer(
             self.site,
             self.fanout,
-            rate_pps,
-            self.step_s,
+            trial.per_s / self.fanout,
+            trial.seconds,
             frame_len_bytes=FRAME_LEN_BYTES,
             is_in_kernel=self.forwarder.is_in_kernel,
+            sink=self.sink,
         )
         cpu_s = self.set_up.cpu_s() - before_s
-        self.probes.append(Probe(self.forwarder, rate_pps, run, cpu_s))
-        if run.loss >= 0.0 or not is_first:
-            return run
-        # Copies of an earlier offer came: queues of a slow forwarder take seconds to drain.
-        return self.offer(copies_per_s, is_first=False)
+        share = self.set_up.ticks().since(ticks).kernel_share
+        probe = Probe(self.forwarder, trial, self.sink, run, cpu_s, share, listener.noise())
+        self.probes.append(probe)
+        return probe
+
+    def probe_of(self, run: Run | None) -> Probe | None:
+        """The probe of a run."""
+        return next((one for one in reversed(self.probes) if one.run is run), None)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -109,40 +122,52 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
-def measure(forwarder: Forwarder, fanout: int, kept: Kept | None = None) -> FanoutRow:
-    """One forwarder at one fan-out, once."""
-    with (
-        tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder,
-        running(forwarder, fanout) as (site, set_up),
-    ):
-        kept = kept or Kept(Path(folder) / "delays.csv")
-        if forwarder.row == "raw":
-            return _pushed(forwarder, site, fanout)
-        load.offer(site, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
-        meter = Meter(forwarder, site, set_up, fanout, kept.probes)
-        peak = max(peak_of(meter.offer), 1.0)
-        search(lambda part: meter.offer(peak * part).is_lossless)
-        first, last = delays(site, fanout, kept.delays, LATENCY_S)
-        best, cpu_ns = best_without_loss(kept.probes)
+def cpu_ns_per_copy(probe: Probe | None) -> float:
+    """The processor time a copy, in nanoseconds.
+
+    One that spins has its processor for itself, before and after the load too: what it takes is the
+    time between two copies. So is what the kernel takes on the sender's processor, and the sender's
+    own work is in it.
+    """
+    if probe is None or not probe.run.copies:
+        return float("nan")
+    if probe.forwarder.wait in ("spin", in_kernel.SHARED):
+        return 1e9 / probe.run.copies_per_s
+    return probe.cpu_s * 1e9 / probe.run.copies
+
+
+def row_of(
+    meter: Meter, found: Found, number: int, first_us: Sequence[float], last_us: Sequence[float]
+) -> FanoutRow:
+    """What was measured of a forwarder in a set."""
+    decided = meter.probe_of(found.decided)
     return FanoutRow(
-        **asdict(forwarder),
-        fanout=fanout,
-        copies_per_s_lossless=best,
-        copies_per_s_peak=max(peak, best),
-        first_copy_p50_us=percentile(first, 0.5),
-        first_copy_p99_us=percentile(first, 0.99),
-        last_copy_p50_us=percentile(last, 0.5),
-        last_copy_p99_us=percentile(last, 0.99),
-        cpu_ns_per_copy=cpu_ns,
+        **asdict(meter.forwarder),
+        fanout=meter.fanout,
+        copies_per_s_lossless=found.lossless_per_s,
+        copies_per_s_peak=found.peak_per_s,
+        first_copy_p50_us=percentile(first_us, 0.5),
+        first_copy_p99_us=percentile(first_us, 0.99),
+        last_copy_p50_us=percentile(last_us, 0.5),
+        last_copy_p99_us=percentile(last_us, 0.99),
+        cpu_ns_per_copy=cpu_ns_per_copy(decided),
+        sink=meter.sink,
+        set=number,
+        trial_s=found.trial_s,
+        bound_by=found.bound_by,
+        is_peak_least=int(found.is_peak_least),
+        late_share=found.late_share,
+        kernel_share=decided.kernel_share if decided else math.nan,
+        is_disturbed=int(decided is not None and decided.is_void),
     )
 
 
-def _pushed(forwarder: Forwarder, site: OnePort, fanout: int) -> FanoutRow:
-    rate = load.push(site, forwarder.port, SFU_CPU, PUSHES, PUSH_S)
-    none = float("nan")
+def pushed(forwarder: Forwarder, site: OnePort, cpu: int) -> FanoutRow:
+    """The limit: what one processor pushes into the same pair, forwarding nothing."""
+    rate, none = load.push(site, forwarder.port, cpu, PUSHES, PUSH_S), float("nan")
     return FanoutRow(
         **asdict(forwarder),
-        fanout=fanout,
+        fanout=1,
         copies_per_s_lossless=rate,
         copies_per_s_peak=rate,
         first_copy_p50_us=none,
@@ -150,75 +175,10 @@ def _pushed(forwarder: Forwarder, site: OnePort, fanout: int) -> FanoutRow:
         last_copy_p50_us=none,
         last_copy_p99_us=none,
         cpu_ns_per_copy=1e9 / rate,
+        sink=XDP_SINK,
+        trial_s=PUSH_S,
+        set=ALONE,
     )
-
-
-def peak_of(offer: Callable[[float], Run]) -> float:
-    """The most copies a second that came: more is offered until not all of it comes."""
-    copies_per_s, came = FIRST_OFFER_COPIES_PER_S, 0.0
-    for _ in range(OFFERS_MAX):
-        run = offer(copies_per_s)
-        came = max(came, run.copies_per_s)
-        sent_copies_per_s = run.sent * run.n_viewers / run.seconds
-        if run.copies_per_s < KEPT_UP * sent_copies_per_s:
-            return max(came, offer(BEYOND_WHAT_CAME * run.copies_per_s).copies_per_s)
-        if sent_copies_per_s < KEPT_UP * copies_per_s:
-            # The load can send no faster.
-            return came
-        copies_per_s *= 2
-    return came
-
-
-def search(is_lossless: Callable[[float], bool], tries: int = TRIES) -> float:
-    """The highest part of the peak without loss, about; 0 where even the smallest lost some."""
-    steps = search_steps(tries)
-    part = next(steps)
-    while True:
-        try:
-            part = steps.send(is_lossless(part))
-        except StopIteration as end:
-            return float(end.value)
-
-
-def search_steps(tries: int) -> Search:
-    """The same step by step.
-
-    A stolen moment of the processor fails a try at a rate that the forwarder can carry, so rates
-    about the limit are tried again and again.
-    """
-    good = 0.0
-    for part in DOWN:
-        if (yield part):
-            good = part
-            break
-    if not good:
-        return good
-    part, step, is_up = good, COARSE, True
-    for _ in range(tries):
-        part = part * step if is_up else part / step
-        is_up = yield part
-        if is_up:
-            good = max(good, part)
-        else:
-            step = FINE
-    return good
-
-
-def best_without_loss(probes: Sequence[Probe]) -> tuple[float, float]:
-    """The highest rate without loss, and the processor time a copy at it, in nanoseconds.
-
-    One that spins has its processor for itself, before and after the load too: what it takes is the
-    time between two copies. So is what the kernel takes on the sender's processor, and the sender's
-    own work is in it.
-    """
-    lossless = [probe for probe in probes if probe.run.is_lossless]
-    if not lossless:
-        return 0.0, float("nan")
-    best = max(lossless, key=lambda probe: probe.run.copies_per_s)
-    rate = best.run.copies_per_s
-    if best.forwarder.wait in ("spin", in_kernel.SHARED):
-        return rate, 1e9 / rate
-    return rate, best.cpu_s * 1e9 / best.run.copies
 
 
 def delays(
@@ -240,18 +200,24 @@ def delays(
 
 
 def median_rows(rows: Sequence[FanoutRow]) -> list[FanoutRow]:
-    """Rounds of the same forwarder and fan-out become one row: the median of each column."""
-    cells: dict[tuple[str, str, str, str, int], list[FanoutRow]] = {}
+    """Rounds of the same forwarder, fan-out and sink become one row: the median of each column."""
+    cells: dict[tuple[object, ...], list[FanoutRow]] = {}
     for row in rows:
-        key = (row.row, row.engine, row.port, row.wait, row.fanout)
+        key = (row.row, row.engine, row.port, row.wait, row.fanout, row.sink)
         cells.setdefault(key, []).append(row)
-    merged = []
-    for rounds in cells.values():
-        first = asdict(rounds[0])
-        numbers = {
-            name: median([getattr(row, name) for row in rounds])
-            for name, value in first.items()
-            if isinstance(value, float)
-        }
-        merged.append(FanoutRow(**{**first, **numbers}))
-    return merged
+    return [median_row(rounds) for rounds in cells.values()]
+
+
+def median_row(rounds: Sequence[Row]) -> Row:
+    """One row of several of a kind; what was bound in several ways says all of them."""
+    first: dict[str, Any] = asdict(rounds[0])  # type: ignore[call-overload]
+    changed: dict[str, Any] = {
+        name: median([getattr(row, name) for row in rounds])
+        for name, value in first.items()
+        if isinstance(value, float)
+    }
+    changed["sets"] = len(rounds)
+    changed["bound_by"] = " ".join(sorted({row.bound_by for row in rounds} - {""}))  # type: ignore[attr-defined]
+    for name in ("is_peak_least", "is_disturbed"):
+        changed[name] = max(getattr(row, name) for row in rounds)
+    return cast("Row", replace(cast("Any", rounds[0]), **changed))

@@ -1,5 +1,6 @@
 """Fan-out as figures and tables: rates, delays, processor time, like beside like. Pure."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from lab.bench.charts import Axis, Level, Line, Lines, finite
@@ -7,7 +8,6 @@ from lab.bench.experiment import median
 from lab.bench.names import (
     COLOURS,
     KINDS,
-    MARKERS,
     NAMES,
     OURS,
     OVS,
@@ -19,7 +19,8 @@ from lab.bench.names import (
     number,
     ratio,
 )
-from lab.bench.results import FanoutRow
+from lab.bench.results import ALONE, BY_PLACE, FanoutRow, ScalingRow, SwitchingRow
+from lab.looks import colour_of, marker_of
 from lab.page import Table
 
 COMPARED = 64
@@ -28,9 +29,11 @@ Value = Callable[[FanoutRow], float]
 
 
 class Beside:
-    """One forwarder beside another: the median of their ratios, round by round.
+    """One forwarder beside another: the median of their ratios, set by set.
 
-    In a round they take turns, and the machine is the same for both; from round to round it is not.
+    In a set they take turns, and the machine is the same for both; from set to set it is not. Where
+    they have no set in common, one of them was measured alone: then it is the ratio of their
+    medians.
     """
 
     def __init__(self, rounds: Sequence[FanoutRow]) -> None:
@@ -42,15 +45,35 @@ class Beside:
         self, ours: FanoutRow, theirs: FanoutRow, column: str = "copies_per_s_lossless"
     ) -> float:
         """Not a number where one of them was not measured."""
-        pairs = zip(self._of(ours), self._of(theirs), strict=False)
-        return median([ratio(getattr(one, column), getattr(other, column)) for one, other in pairs])
+        of_ours, of_theirs = self._of(ours), self._of(theirs)
+        sets = of_ours.keys() & of_theirs.keys()
+        if sets:
+            pairs = [(of_ours[number], of_theirs[number]) for number in sorted(sets)]
+            return median([ratio(*(getattr(one, column) for one in pair)) for pair in pairs])
+        return ratio(
+            *(
+                median([getattr(one, column) for one in rounds])
+                for rounds in (self._all(ours), self._all(theirs))
+            )
+        )
 
-    def _of(self, row: FanoutRow) -> list[FanoutRow]:
+    def in_turns(self, ours: FanoutRow, theirs: FanoutRow) -> bool:
+        """Whether they have a set in common."""
+        return bool(self._of(ours).keys() & self._of(theirs).keys())
+
+    def _all(self, row: FanoutRow) -> list[FanoutRow]:
         return self._rounds.get(_key(row), [row])
+
+    def _of(self, row: FanoutRow) -> dict[int, FanoutRow]:
+        """By set; of files without the column those with several rows were measured in turns."""
+        rounds = self._all(row)
+        if all(one.set == BY_PLACE for one in rounds):
+            return dict(enumerate(rounds)) if len(rounds) > 1 else {}
+        return {one.set: one for one in rounds if one.set != ALONE}
 
 
 def _key(row: FanoutRow) -> tuple[object, ...]:
-    return (row.row, row.engine, row.port, row.wait, row.fanout)
+    return (row.row, row.engine, row.port, row.wait, row.fanout, row.sink)
 
 
 def figures(rows: Sequence[FanoutRow], beside: Beside) -> list[Lines]:
@@ -81,14 +104,14 @@ def _lines(
     rows: Sequence[FanoutRow], value: Value, suffix: str = "", *, is_dashed: bool = False
 ) -> list[Line]:
     lines = []
-    for forwarder in NAMES:
+    for forwarder in dict.fromkeys([*NAMES, *(row.row for row in rows)]):
         for engine in ("native", "", "interpreter"):
             found = [row for row in rows if (row.row, row.engine) == (forwarder, engine)]
             xs, ys = finite([(row.fanout, value(row)) for row in found])
             if xs:
                 label = name_of(forwarder, engine) + suffix
                 weak = is_dashed or engine == "interpreter"
-                colour, marker = COLOURS[forwarder], MARKERS[forwarder]
+                colour, marker = colour_of(forwarder), marker_of(forwarder)
                 lines.append(Line(label, colour, xs, ys, marker, weak))
     return lines
 
@@ -116,8 +139,22 @@ def _rates(
         y=Axis("copies without loss (1/s)", starts_at_zero=True),
         lines=tuple(_lines(rows, lambda row: row.copies_per_s_lossless)),
         levels=tuple(limit[:1]),
-        note=_reading_of_rates(rows, beside),
+        note=f"{_reading_of_rates(rows, beside)}{_how(rows)}",
     )
+
+
+def _how(rows: Sequence[FanoutRow]) -> str:
+    """How long was tried at which fan-out, and how often; older files do not say."""
+    known = [row for row in rows if not math.isnan(row.trial_s)]
+    ways: dict[tuple[float, int], set[int]] = {}
+    for row in known:
+        ways.setdefault((row.trial_s, row.sets), set()).add(row.fanout)
+    said = [
+        f"at {', '.join(map(str, sorted(fanouts)))} copies {sets} {'set' if sets == 1 else 'sets'} "
+        f"with deciding trials of {seconds:g} s"
+        for (seconds, sets), fanouts in sorted(ways.items())
+    ]
+    return f" Points: {'; '.join(said)}." if said else ""
 
 
 def _reading_of_rates(rows: Sequence[FanoutRow], beside: Beside) -> str:
@@ -211,7 +248,8 @@ COMPARED_COLUMNS = (
 def compared_table(rows: Sequence[FanoutRow], beside: Beside) -> Table:
     """Every forwarder at the compared fan-out, with the ratios to the peers of its kind."""
     lines = []
-    for kind in KINDS:
+    others = (kind_of(row.port, row.wait) for row in rows if row.row != "raw")
+    for kind in dict.fromkeys([*KINDS, *others]):
         found = [row for row in of_kind(rows, kind) if row.fanout == COMPARED]
         pktswitch, ovs = row_of(found, PKTSWITCH, ""), row_of(found, OVS, "")
         for row in found:
@@ -232,15 +270,16 @@ def compared_table(rows: Sequence[FanoutRow], beside: Beside) -> Table:
         groups=(("", 1), ("rate", 2), ("delay at 360 packets/s", 3), ("", 1), ("ratio", 2)),
         columns=COMPARED_COLUMNS,
         rows=tuple(lines),
-        note="Medians over the rounds, of ratios too. Open vSwitch's system port is an AF_PACKET "
-        "socket that sleeps.",
+        note="Medians over the sets, of ratios too; of what was measured alone, the ratio of the "
+        "medians. A peak with ≥ is all that the load could offer. Open vSwitch's system port is an "
+        "AF_PACKET socket that sleeps.",
     )
 
 
 def _numbers(row: FanoutRow) -> tuple[str, ...]:
     return (
-        count(row.copies_per_s_lossless),
-        count(row.copies_per_s_peak),
+        rate_of(row),
+        peak_of(row),
         number(row.first_copy_p50_us),
         number(row.last_copy_p50_us),
         number(row.last_copy_p99_us),
@@ -248,19 +287,52 @@ def _numbers(row: FanoutRow) -> tuple[str, ...]:
     )
 
 
+def rate_of(row: FanoutRow | SwitchingRow) -> str:
+    """The rate without loss; a dash where no trial was without."""
+    rate = getattr(row, _RATES[type(row)][0])
+    return count(rate) if rate > 0 else "-"
+
+
+def peak_of(row: FanoutRow | SwitchingRow) -> str:
+    """The peak, marked where it is only a lower bound."""
+    return f"{'≥ ' * bool(row.is_peak_least)}{count(getattr(row, _RATES[type(row)][1]))}"
+
+
+def how_of(row: FanoutRow | SwitchingRow | ScalingRow) -> tuple[str, ...]:
+    """What bounds the rate, what was late, how long the trial was that decided, how many sets."""
+    return (row.bound_by, number(100 * row.late_share), number(row.trial_s), str(row.sets))
+
+
+_RATES = {
+    FanoutRow: ("copies_per_s_lossless", "copies_per_s_peak"),
+    SwitchingRow: ("packets_per_s_lossless", "packets_per_s_peak"),
+}
+
+
 def _whole_table(rows: Sequence[FanoutRow]) -> Table:
     return Table(
         key="table-fanout",
         title="Every forwarder at every fan-out",
-        groups=(("", 2), ("rate", 2), ("delay at 360 packets/s", 3), ("", 1)),
-        columns=("forwarder", "copies", *COMPARED_COLUMNS[1:-2]),
+        groups=(("", 2), ("rate", 2), ("delay at 360 packets/s", 3), ("", 1), ("how", 4)),
+        columns=(
+            "forwarder",
+            "copies",
+            *COMPARED_COLUMNS[1:-2],
+            "bound by",
+            "late, %",
+            "trial, s",
+            "sets",
+        ),
         rows=tuple(
             (
                 f"{name_of(row.row, row.engine)}: {kind_name(kind_of(row.port, row.wait))}",
                 str(row.fanout),
                 *_numbers(row),
+                *how_of(row),
             )
             for row in rows
         ),
-        note="A dash: no rate was without loss, or the forwarder has no such column.",
+        note="A dash: no rate was without loss, or the forwarder has no such column. Bound by: "
+        "what failed at the next higher rate, loss or lateness, or the load could send no more. "
+        "Late: of the copies of the trial that decided, those that came after its last packet.",
     )

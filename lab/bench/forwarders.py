@@ -1,8 +1,9 @@
 """The forwarders of the benchmark: rows in their variants, each with one stream to some viewers."""
 
 import contextlib
+import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +62,38 @@ class Forwarder:
         return P4Priority if self.row == PRIORITY else ROWS[self.row]
 
 
+TICKS_MIN = 100
+"""That tell the kernel's share to some percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """Ticks of processes: in their own code, and in the kernel for them."""
+
+    user: int = 0
+    system: int = 0
+
+    def since(self, before: "Ticks") -> "Ticks":
+        """What has come since."""
+        return Ticks(self.user - before.user, self.system - before.system)
+
+    @property
+    def kernel_share(self) -> float:
+        """The kernel's; not a number where too few ticks say it."""
+        n_ticks = self.user + self.system
+        return self.system / n_ticks if n_ticks >= TICKS_MIN else math.nan
+
+
+def ticks_of(pids: Iterable[int]) -> Ticks:
+    """Of processes so far; those that have ended count nothing."""
+    user, system = 0, 0
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            user, system = user + int(words[11]), system + int(words[12])
+    return Ticks(user, system)
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """A forwarder that is set up."""
@@ -72,6 +105,10 @@ class Running:
     def cpu_s(self) -> float:
         """Processor time that it has used."""
         return sum(sum(cpu_ns_of_threads(pid)) for pid in self.pids) / 1e9
+
+    def ticks(self) -> "Ticks":
+        """How often the kernel's tick has met it, and where."""
+        return ticks_of(self.pids)
 
 
 def there_is(row: str) -> bool:

@@ -1,7 +1,9 @@
 """Forwarding in the kernel: the kernel engine beside the relay in XDP by hand, and beside AF_XDP.
 
 They take turns (`lab.bench.turns`). The kernel makes the copies on the sender's processor, which so
-has two things to do; AF_XDP has a processor to itself. Then the processor time of each: without a
+has two things to do; AF_XDP has a processor to itself. All are counted at one sink, XDP's. Then, in
+shorter trials, at the other one, behind a packet that the kernel makes of each copy: what a host's
+stack would have to do in any case, and no SFU. Last the processor time of each: without a
 packet, and with the thesis' fastest stream to all its viewers; there a thread of the kernel's own
 forwards, whose time is known.
 """
@@ -18,10 +20,15 @@ from lab.bench.fanout import (
     LATENCY_RATE_PPS,
     SETTLE_RATE_PPS,
     SETTLE_S,
+    Probe,
     median_rows,
 )
 from lab.bench.forwarders import Forwarder, running, there_is
+from lab.bench.load import TCX_SINK, XDP_SINK
+from lab.bench.matrix import COMPARED_FANOUT, CURVE_PART, probes_csv
 from lab.bench.results import FanoutRow, ProcessorRow
+from lab.bench.search import FULL, QUICK, TRIAL_S, Effort
+from lab.bench.turns import Set
 from lab.files import write_whole
 from lab.process import ChildError
 from lab.rows import ROWS, in_kernel
@@ -29,7 +36,9 @@ from lab.rows import ROWS, in_kernel
 FILE = "kernel.csv"
 ROUNDS_FILE, PROCESSOR_FILE = "kernel-rounds.csv", "kernel-processor.csv"
 FANOUTS = (1, 8, 16, 64)
-SETS = 2
+SETS = 3
+POINT_PART = 3
+"""Trials at other fan-outs than the compared one are so much shorter: in all sets a whole one."""
 VIEWERS = 11
 """The thesis' most."""
 IDLE_S, BUSY_S = 2.0, 3.0
@@ -47,16 +56,19 @@ class Cell:
     forwarders: tuple[Forwarder, ...]
     fanout: int
     round: int = 0
+    sink: str = XDP_SINK
+    effort: Effort = FULL
 
     @property
     def planned_s(self) -> float:
         """The approximate duration."""
-        one_s = turns.CELL_S if self.fanout else PROCESSOR_CELL_S
+        one_s = turns.planned_s(self.effort) if self.fanout else PROCESSOR_CELL_S
         return one_s * len(self.forwarders)
 
     def __str__(self) -> str:
         names = " beside ".join(str(forwarder) for forwarder in self.forwarders)
-        return f"{names}, {f'{self.fanout} copies' if self.fanout else 'processor time'}"
+        what = f"{self.fanout} copies, sink {self.sink}" if self.fanout else "processor time"
+        return f"{names}, {what}"
 
 
 def forwarders() -> list[Forwarder]:
@@ -70,13 +82,31 @@ def timed() -> list[Forwarder]:
     return [one for one in (*threads, SLEEPING, NATIVE) if there_is(one.row)]
 
 
-def cells(fanouts: Sequence[int] = (), rounds: int = 0, *, is_quick: bool = False) -> list[Cell]:
-    """The sets of every fan-out, then the processor time of each."""
+def cells(
+    fanouts: Sequence[int] = (),
+    rounds: int = 0,
+    trial_s: float = TRIAL_S,
+    *,
+    is_quick: bool = False,
+) -> list[Cell]:
+    """The sets of every fan-out at one sink and the other, then the processor time of each."""
     beside = tuple(forwarders())
     chosen = fanouts or (FANOUTS[-1:] if is_quick else FANOUTS)
     sets = rounds or (1 if is_quick else SETS)
-    todo = [Cell(beside, fanout, number) for number in range(sets) for fanout in chosen]
+    todo = [
+        Cell(beside, n, number, sink, QUICK if is_quick else _effort(n, sink, trial_s))
+        for number in range(sets)
+        for sink in (XDP_SINK, TCX_SINK)
+        for n in chosen
+    ]
     return [*todo, *(Cell((one,), 0) for one in timed())]
+
+
+def _effort(fanout: int, sink: str, trial_s: float) -> Effort:
+    """Whole trials where the promises are, shorter ones of the other points and the other sink."""
+    if sink == TCX_SINK:
+        return Effort(trial_s / CURVE_PART)
+    return Effort(trial_s if fanout == COMPARED_FANOUT else trial_s / POINT_PART)
 
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
@@ -85,16 +115,20 @@ def run(folder: Path, todo: Sequence[Cell]) -> Failures:
     raw.mkdir(exist_ok=True)
     rows: list[FanoutRow] = []
     times: list[ProcessorRow] = []
+    probes: list[Probe] = []
     failures: Failures = [why for why in (ROWS[RELAY.row].lacks(),) if why]
-    for cell in each(todo, turns.CELL_S, failures):
+    for cell in each(todo, todo[0].planned_s if todo else 0.0, failures):
+        of = Set(cell.fanout, cell.round, cell.sink, cell.effort)
+        kept = turns.kept_in(raw, of)
         try:
             if cell.fanout:
-                kept = turns.kept_in(raw, cell.round, cell.fanout)
-                rows += turns.measure(cell.forwarders, cell.fanout, kept)
+                rows += turns.measure(cell.forwarders, of, kept)
             else:
                 times += [processor_time(forwarder) for forwarder in cell.forwarders]
         except ChildError as error:
             failures.append(f"{cell}: {error}")
+        probes += [probe for one in cell.forwarders for probe in kept(one).probes]
+        write_whole(raw / "kernel-probes.csv", probes_csv(probes))
         write_whole(folder / ROUNDS_FILE, csv_text(FanoutRow, rows))
         write_whole(folder / PROCESSOR_FILE, csv_text(ProcessorRow, times))
     write_whole(folder / FILE, csv_text(FanoutRow, median_rows(rows)))

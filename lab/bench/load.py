@@ -2,6 +2,7 @@
 
 import csv
 import json
+import statistics
 import tempfile
 import time
 from dataclasses import dataclass
@@ -16,8 +17,11 @@ SPARE_S = 120.0
 SINK_BEGINS_S = 0.2
 """What a load takes until its sink is there."""
 LATE_SHARE, LATE_S, LATE_PACKETS = 0.005, 0.001, 4
-"""What may still be under way when sending ends, of a run that counts as lossless: that share of
-the copies, and those of a millisecond or of a few packets."""
+"""What may still be under way when sending ends, of a run that is in time: that share of the
+copies, and those of a millisecond or of a few packets."""
+XDP_SINK, TCX_SINK = "xdp", "tcx"
+"""Where copies are counted and dropped: as they come out of the device, or behind a packet that
+the kernel has made of each, its receive path included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,28 @@ class Run:
         return self.copies_while_sending / self.seconds
 
     @property
+    def sent_copies_per_s(self) -> float:
+        """The copies of what was sent."""
+        return self.sent * self.n_viewers / self.seconds
+
+    @property
+    def is_lost(self) -> bool:
+        """A copy never came, or one came twice."""
+        return self.sent == 0 or self.copies != self.sent * self.n_viewers
+
+    @property
+    def late_share(self) -> float:
+        """The share of the copies that came after the last packet was sent."""
+        return 1.0 - self.copies_while_sending / self.copies if self.copies else 0.0
+
+    @property
+    def is_late(self) -> bool:
+        """More copies were under way when sending ended than a forwarder has that keeps up."""
+        due = self.sent * self.n_viewers
+        under_way = max(LATE_S / self.seconds * due, LATE_PACKETS * self.n_viewers)
+        return self.copies_while_sending < self.copies - due * LATE_SHARE - under_way
+
+    @property
     def loss(self) -> float:
         """The share of copies that never came."""
         return 1.0 - self.copies / (self.sent * self.n_viewers)
@@ -64,10 +90,7 @@ class Run:
     @property
     def is_lossless(self) -> bool:
         """Every copy came, and the forwarder kept up: nearly none was late."""
-        due = self.sent * self.n_viewers
-        late = max(LATE_S / self.seconds * due, LATE_PACKETS * self.n_viewers)
-        in_time = due * (1.0 - LATE_SHARE) - late
-        return self.copies == due and self.copies_while_sending >= in_time
+        return not self.is_lost and not self.is_late
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +160,12 @@ def offer(
     samples: Path | None = None,
     audio_every: int = 0,
     is_in_kernel: bool = False,
+    sink: str = XDP_SINK,
 ) -> Run:
     """Offers packets at a rate and counts their copies; every so many packets one is a sample.
 
     With `audio_every` one of so many is audio, to a port and viewers of its own. A
-    forwarder that `is_in_kernel` refuses packets when it is behind, which are lost then; and its
-    copies are counted by XDP, since they come without a packet of the kernel's around them.
+    forwarder that `is_in_kernel` refuses packets when it is behind, which are lost then.
     """
     argv = [str(program("load")), *_arguments(site, frame_len_bytes), "--viewers", str(n_viewers)]
     argv += ["--rate", f"{rate_pps:.3f}", "--seconds", f"{seconds:.3f}"]
@@ -151,13 +174,15 @@ def offer(
     if audio_every:
         argv += ["--audio-every", str(audio_every), "--audio-port", str(AUDIO_UDP_PORT)]
     if is_in_kernel:
-        argv += ["--refused-are-lost", "--xdp-sink"]
+        argv.append("--refused-are-lost")
+    if sink == XDP_SINK:
+        argv.append("--xdp-sink")
     said = site.hosts.run(on_cpu(LOAD_CPU, argv), timeout_s=seconds + SPARE_S)
     return Run(n_viewers=n_viewers, **json.loads(said))
 
 
 def push(site: OnePort, io: str, cpu: int, n_pushes: int, seconds: float) -> float:
-    """Frames a second that one processor pushes to the sink, forwarding nothing: the most."""
+    """Frames a second that one processor pushes to the sink, forwarding nothing: the median."""
     argv = [
         str(program("load")),
         *_arguments(site, 1400),
@@ -169,7 +194,7 @@ def push(site: OnePort, io: str, cpu: int, n_pushes: int, seconds: float) -> flo
     argv[argv.index(site.links[0].host_interface)] = site.links[0].sfu_interface
     # The sink is part of a load, which offers next to nothing here and is ended.
     sink = [str(program("load")), *_arguments(site, 1400), "--viewers", "1", "--rate", "1"]
-    sink += ["--seconds", f"{n_pushes * (seconds + SPARE_S):.3f}"]
+    sink += ["--seconds", f"{n_pushes * (seconds + SPARE_S):.3f}", "--xdp-sink"]
     with (
         tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder,
         site.hosts.start(on_cpu(LOAD_CPU, sink), Path(folder) / "sink.log"),
@@ -179,7 +204,7 @@ def push(site: OnePort, io: str, cpu: int, n_pushes: int, seconds: float) -> flo
             json.loads(site.sfu.run(on_cpu(cpu, argv), timeout_s=seconds + SPARE_S))
             for _ in range(n_pushes)
         ]
-    return float(max(one["sent"] / one["seconds"] for one in said))
+    return float(statistics.median(one["sent"] / one["seconds"] for one in said))
 
 
 def read_samples(path: Path) -> list[Sample]:

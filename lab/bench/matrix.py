@@ -1,33 +1,46 @@
 """Which forwarders are measured at which fan-outs, how often; and the run over all of them."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.bench import turns
 from lab.bench.experiment import Failures, csv_text, each
-from lab.bench.fanout import FANOUTS, Probe, measure, median_rows
-from lab.bench.forwarders import BMV2_PROGRAMS, SFU_PROGRAMS, Forwarder, there_is
+from lab.bench.fanout import FANOUTS, Kept, Probe, median_rows, pushed
+from lab.bench.forwarders import BMV2_PROGRAMS, SFU_PROGRAMS, Forwarder, running, there_is
 from lab.bench.forwarders import RAW as NO_FORWARDER
 from lab.bench.results import FanoutRow
+from lab.bench.search import FULL, QUICK, TRIAL_S, Effort
+from lab.bench.turns import Set
 from lab.csvs import text_of
 from lab.files import write_whole
 from lab.process import ChildError
 from lab.rows import ROWS
+from lab.sites import SFU_CPU
 
 COMPARED_FANOUT = 64
 """The fan-out at which forwarders are set against each other, in turns."""
-SETS = {"spin": 3, "sleep": 4}
-"""How often, by how they wait: how long it takes to wake differs more."""
+SETS = {"spin": 3, "sleep": 3}
+"""How often at that fan-out, by how they wait."""
+CURVE_PART = 6
+"""At the other fan-outs, which are points of a curve, trials are so much shorter, in one set."""
 FANOUTS_SLEEPING = (1, 64)
 FANOUTS_SLOW = (1, 16, 64)
 """Interpreted, or on UDP sockets."""
 FANOUTS_QUICK = (COMPARED_FANOUT,)
-CELL_S = 5.0
-"""What one forwarder takes at one fan-out, about."""
+PUSH_CELL_S = 4.0
 
 
+_KNOWN = {
+    *SFU_PROGRAMS,
+    *BMV2_PROGRAMS,
+    "pktswitch_bypass",
+    "pktswitch_sockets",
+    "ovs_group",
+    NO_FORWARDER,
+}
+"""Rows of the project; others are of an experiment's own file, and compared with their like."""
 RAW = "raw"
 """Where raw samples go in a benchmark's folder; what is derived from them stands above."""
 
@@ -39,6 +52,16 @@ class Choice:
     only: tuple[str, ...] = ()
     fanouts: tuple[int, ...] = ()
     rounds: int = 0
+    trial_s: float = TRIAL_S
+    rows: tuple[str, ...] = ()
+    """Of an experiment's own file, beside the project's."""
+
+    def effort(self, fanout: int, *, is_quick: bool) -> Effort:
+        """How long rates are searched for at a fan-out."""
+        if is_quick:
+            return QUICK
+        is_compared = fanout == COMPARED_FANOUT or fanout in self.fanouts
+        return Effort(self.trial_s if is_compared else self.trial_s / CURVE_PART)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +72,22 @@ class Cell:
     forwarders: tuple[Forwarder, ...]
     """Several take turns."""
     fanout: int
+    effort: Effort = FULL
 
     @property
     def planned_s(self) -> float:
         """The approximate duration."""
-        n = len(self.forwarders)
-        return CELL_S if n == 1 else turns.CELL_S * n
+        if self.forwarders[0].row == NO_FORWARDER:
+            return PUSH_CELL_S
+        return turns.planned_s(self.effort) * len(self.forwarders)
 
     def __str__(self) -> str:
         names = " beside ".join(str(forwarder) for forwarder in self.forwarders)
         return f"{names}, {self.fanout} copies"
 
 
-def all_forwarders() -> list[Forwarder]:
-    """Every row of the comparison, in the order of the tables."""
+def all_forwarders(own: Sequence[str] = ()) -> list[Forwarder]:
+    """Every row of the comparison, in the order of the tables; then an experiment's own."""
     rows = [
         Forwarder(name, engine, port, wait)
         for name in SFU_PROGRAMS
@@ -85,6 +110,11 @@ def all_forwarders() -> list[Forwarder]:
         Forwarder("ovs_group", "", "afxdp", "spin"),
     ]
     rows += [Forwarder(name, "one processor", "afpacket", "sleep") for name in BMV2_PROGRAMS]
+    rows += [
+        Forwarder(name, variant.engine, variant.port, variant.wait)
+        for name in own
+        for variant in ROWS[name].variants
+    ]
     rows += [Forwarder(NO_FORWARDER, "", port, "spin") for port in ("afpacket", "afxdp")]
     return [row for row in rows if there_is(row.row)]
 
@@ -95,10 +125,8 @@ def _group(forwarder: Forwarder) -> tuple[str, str] | None:
     The interpreter, sockets and BMv2 are beyond a comparison that needs a third digit.
     """
     is_ours = forwarder.row in SFU_PROGRAMS and forwarder.engine == "native"
-    if (
-        not (is_ours or forwarder.row in ("pktswitch_bypass", "ovs_group"))
-        or forwarder.port == "udp"
-    ):
+    is_peer = forwarder.row in ("pktswitch_bypass", "ovs_group") or forwarder.row not in _KNOWN
+    if not (is_ours or is_peer) or forwarder.port in ("", "udp"):
         return None
     # Open vSwitch's system port is an AF_PACKET socket.
     port = "afpacket" if forwarder.port == "system" else forwarder.port
@@ -112,24 +140,30 @@ def cells(choice: Choice, *, is_quick: bool = False) -> list[Cell]:
     """
     chosen = [
         forwarder
-        for forwarder in all_forwarders()
+        for forwarder in all_forwarders(choice.rows)
         if not choice.only or any(word in str(forwarder) for word in choice.only)
     ]
-    alone, groups = [], dict[tuple[str, str], list[Forwarder]]()
+    groups: dict[tuple[int, object], list[Forwarder]] = {}
     for forwarder in chosen:
-        group = _group(forwarder)
+        # One that is compared with none is a group of its own.
+        group = _group(forwarder) or forwarder
         for fanout in _fanouts(forwarder, choice, is_quick=is_quick):
-            if fanout == COMPARED_FANOUT and group is not None:
-                groups.setdefault(group, []).append(forwarder)
-            else:
-                rounds = range(choice.rounds or 1)
-                alone += [Cell(number, (forwarder,), fanout) for number in rounds]
-    compared = [
-        Cell(number, tuple(members), COMPARED_FANOUT)
-        for (_, wait), members in groups.items()
-        for number in range(choice.rounds or (1 if is_quick else SETS[wait]))
+            groups.setdefault((fanout, group), []).append(forwarder)
+    todo = [
+        Cell(number, tuple(members), fanout, choice.effort(fanout, is_quick=is_quick))
+        for (fanout, _), members in groups.items()
+        for number in range(_n_sets(members, fanout, choice, is_quick=is_quick))
     ]
-    return [*alone, *compared]
+    # Sets of the same lie apart in time: what the machine does for a minute meets one of them.
+    return sorted(todo, key=lambda cell: cell.round)
+
+
+def _n_sets(members: Sequence[Forwarder], fanout: int, choice: Choice, *, is_quick: bool) -> int:
+    if members[0].row == NO_FORWARDER:
+        return 1
+    if choice.rounds or is_quick:
+        return choice.rounds or 1
+    return SETS.get(members[0].wait, 1) if fanout == COMPARED_FANOUT else 1
 
 
 def _fanouts(forwarder: Forwarder, choice: Choice, *, is_quick: bool) -> tuple[int, ...]:
@@ -152,24 +186,29 @@ def run(folder: Path, todo: Sequence[Cell]) -> Failures:
     rows: list[FanoutRow] = []
     probes: list[Probe] = []
     failures: Failures = [why for row in ("ovs_group",) if (why := ROWS[row].lacks())]
-    for cell in each(todo, CELL_S, failures):
-        kept = turns.kept_in(raw, cell.round, cell.fanout)
+    for cell in each(todo, todo[0].planned_s if todo else 0.0, failures):
+        of = Set(cell.fanout, cell.round, effort=cell.effort)
+        kept = turns.kept_in(raw, of)
         try:
-            if len(cell.forwarders) == 1:
-                forwarder = cell.forwarders[0]
-                rows.append(measure(forwarder, cell.fanout, kept(forwarder)))
-            else:
-                rows += turns.measure(cell.forwarders, cell.fanout, kept)
+            rows += _measured(cell, of, kept)
         except ChildError as error:
             failures.append(f"{cell}: {error}")
         probes += [probe for one in cell.forwarders for probe in kept(one).probes]
         write_whole(folder / "fanout-rounds.csv", csv_text(FanoutRow, rows))
-        write_whole(raw / "fanout-probes.csv", _probes_csv(probes))
+        write_whole(raw / "fanout-probes.csv", probes_csv(probes))
     write_whole(folder / "fanout.csv", csv_text(FanoutRow, median_rows(rows)))
     return failures
 
 
-def _probes_csv(probes: Sequence[Probe]) -> str:
+def _measured(cell: Cell, of: Set, kept: Callable[[Forwarder], Kept]) -> list[FanoutRow]:
+    if cell.forwarders[0].row != NO_FORWARDER:
+        return turns.measure(cell.forwarders, of, kept)
+    with running(cell.forwarders[0], 1) as (site, _):
+        return [pushed(cell.forwarders[0], site, SFU_CPU)]
+
+
+def probes_csv(probes: Sequence[Probe]) -> str:
+    """Raw samples: every trial."""
     lines = [probe.cells() for probe in probes]
     names = list(lines[0]) if lines else []
     return text_of([names, *([str(value) for value in line.values()] for line in lines)])

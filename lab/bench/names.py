@@ -64,7 +64,8 @@ KINDS = (
 
 def name_of(forwarder: str, engine: str = "") -> str:
     """For people; other engines are named, the native one is the usual one."""
-    name = {**NAMES, **OTHER_NAMES}.get(forwarder, forwarder)
+    known = {**{name: row.label for name, row in ROWS.items()}, **NAMES, **OTHER_NAMES}
+    name = known.get(forwarder, forwarder)
     return f"{name}{ENGINES.get(engine, '')}"
 
 
@@ -76,7 +77,7 @@ def kind_of(port: str, wait: str) -> tuple[str, str]:
 def kind_name(kind: tuple[str, str]) -> str:
     """For people."""
     port, wait = kind
-    return f"{PORTS.get(port, port)}, {WAITS.get(wait, wait)}"
+    return ", ".join(filter(None, (PORTS.get(port, port), WAITS.get(wait, wait))))
 
 
 def count(value: float) -> str:

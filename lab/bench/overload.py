@@ -35,15 +35,13 @@ from lab.bench.forwarders import (
     there_is,
 )
 from lab.bench.results import OverloadRow
+from lab.bench.search import FULL, Trial, drive, peak_search
 from lab.rows import in_kernel
 from lab.sites import OnePort
 
 FANOUTS = (8, 64)
 OFFERED = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.5, 2.0, 4.0, 10.0)
 """In capacities: rates of packets at which the peak rate of copies would be reached."""
-OVERDRIVE_COPIES_PER_S = (0.9e6, 1.8e6)
-"""Copies a second that are too many: about what pktswitch can, and twice that."""
-CLIMB, CLIMB_HELPS, CLIMBS_MAX = 1.3, 1.1, 8
 STEP_S = 1.0
 SPARE_S = 0.25
 """What a step takes beside offering."""
@@ -53,7 +51,9 @@ speed changes from second to second."""
 PAIRS = 6
 """How often, after that, the most is offered right before or after what gave the highest rate."""
 SAMPLES_PER_S = 300.0
-CELL_S = (SWEEPS * len(OFFERED) + 2 * PAIRS) * (STEP_S + SPARE_S) + 4.0
+CAPACITY_S = 16.0
+"""What finding the capacity takes, about."""
+CELL_S = (SWEEPS * len(OFFERED) + 2 * PAIRS) * (STEP_S + SPARE_S) + CAPACITY_S
 PEAK_SHARE_MIN = 0.95
 """What must be left of the peak at the most that is offered, and ..."""
 SPREAD_PCT_MAX = 2.0
@@ -145,21 +145,12 @@ def _offer(
     return run, percentile(last, 0.99)
 
 
-def capacity(offer: Callable[[float], load.Run]) -> float:
-    """Packets a second at which the most copies come; `offer` takes copies a second.
+def capacity(offer: Callable[[Trial], load.Run], n_viewers: int) -> float:
+    """Packets a second at which the most copies come; `offer` is given copies a second.
 
-    First by too much, then, for a forwarder that falls when it is overrun, by a little more than
-    came, as long as that helps.
+    From below, for one that falls when it is overrun shows its peak in no other way.
     """
-    runs = [offer(copies) for copies in OVERDRIVE_COPIES_PER_S]
-    came = max(1.0, *(run.copies_per_s for run in runs))
-    for _ in range(CLIMBS_MAX):
-        climbed = offer(CLIMB * came).copies_per_s
-        helps = climbed >= CLIMB_HELPS * came
-        came = max(came, climbed)
-        if not helps:
-            break
-    return came / runs[0].n_viewers
+    return max(1.0, drive(peak_search(FULL), offer)) / n_viewers
 
 
 def _rated(
@@ -221,7 +212,8 @@ def measure(
         load.offer(site, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
         capacity_pps = capacity(
             # Samples too, for they cost the forwarder's processor something.
-            lambda copies_per_s: _offer(forwarder, site, fanout, copies_per_s / fanout, seconds)[0]
+            lambda trial: _offer(forwarder, site, fanout, trial.per_s / fanout, trial.seconds)[0],
+            fanout,
         )
         sweeps = [
             [

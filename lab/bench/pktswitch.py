@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from lab.bench import fanout, load
+from lab.bench import fanout, load, turns
 from lab.bench.experiment import (
     Failures,
     measured,
 )
 from lab.bench.forwarders import Forwarder, running, there_is
 from lab.bench.results import FanoutRow, PktswitchRow
+from lab.bench.search import FULL, Effort
 from lab.process import ChildError
 from lab.rows import ROWS, in_kernel
 
@@ -29,7 +30,6 @@ BUSY_S = 2.0
 SAMPLES_PER_S = 300.0
 PUBLISHED_OVERHEAD_REDUCTION_PCT = 76.0
 PUBLISHED_DELAY_REDUCTION_PCT = 89.0
-CELL_S = 22.0
 
 
 def reduction_pct(before: float, after: float) -> float:
@@ -103,10 +103,17 @@ def _busy_delay_us(forwarder: Forwarder, n: int, rate_pps: float) -> float:
     return sum(sample.sum_ns for sample in samples) / 1e3 / n_copies if n_copies else float("nan")
 
 
-def measure(step: Step, n: int) -> PktswitchRow:
+def _alone(forwarder: Forwarder, n: int, effort: Effort) -> FanoutRow:
+    with tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder:
+        of = turns.Set(n, effort=effort)
+        (row,) = turns.measure([forwarder], of, turns.kept_in(Path(folder), of))
+        return row
+
+
+def measure(step: Step, n: int, effort: Effort) -> PktswitchRow:
     """One step at one fan-out."""
     sockets, beyond = step.sockets, step.beyond
-    slow, fast = fanout.measure(sockets, n), fanout.measure(beyond, n)
+    slow, fast = (_alone(one, n, effort) for one in (sockets, beyond))
     if min(slow.copies_per_s_lossless, fast.copies_per_s_lossless) <= 0:
         raise ChildError(f"{step}, {n} copies: no rate is without loss")
     slow_ns, fast_ns = overhead_ns(slow), overhead_ns(fast)
@@ -155,14 +162,24 @@ def table(rows: Sequence[PktswitchRow]) -> str:
     return "\n".join(lines)
 
 
-def run(folder: Path, chosen: Sequence[Step], fanouts: Sequence[int] = FANOUTS) -> Failures:
+def cell_s(effort: Effort) -> float:
+    """What a step takes at one fan-out, about."""
+    return 2 * (turns.planned_s(effort) + BUSY_S + 2.0)
+
+
+def run(
+    folder: Path,
+    chosen: Sequence[Step],
+    fanouts: Sequence[int] = FANOUTS,
+    effort: Effort = FULL,
+) -> Failures:
     """Writes `pktswitch.csv` and prints it."""
     rows, failures = measured(
         folder / "pktswitch.csv",
         PktswitchRow,
         list(product(chosen, fanouts)),
-        lambda cell: [measure(*cell)],
-        cell_s=CELL_S,
+        lambda cell: [measure(*cell, effort)],
+        cell_s=cell_s(effort),
         label="{0[0]}, {0[1]} copies".format,
     )
     print(table(rows))

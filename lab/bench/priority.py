@@ -18,7 +18,7 @@ from lab.bench.experiment import (
 )
 from lab.bench.fanout import FRAME_LEN_BYTES, SETTLE_RATE_PPS, SETTLE_S
 from lab.bench.forwarders import PRIORITY, Forwarder, running
-from lab.bench.overload import capacity, counted_drops, look, vanished
+from lab.bench.overload import CAPACITY_S, capacity, counted_drops, look, vanished
 from lab.bench.results import PriorityRow
 from lab.rows import in_kernel
 
@@ -29,7 +29,7 @@ STEP_S = 0.5
 SWEEPS = 3
 """How often the rates are offered, each time in capacities that were measured just before. Of
 losses the largest counts."""
-CELL_S = SWEEPS * 6.0
+CELL_S = SWEEPS * (CAPACITY_S + 2.0)
 
 
 def forwarders() -> list[Forwarder]:
@@ -60,7 +60,9 @@ def measure(forwarder: Forwarder, fanout: int, sweeps: int) -> list[PriorityRow]
             )
 
         def sweep() -> list[PriorityRow]:
-            capacity_pps = capacity(lambda copies_per_s: offer(copies_per_s / fanout, STEP_S))
+            capacity_pps = capacity(
+                lambda trial: offer(trial.per_s / fanout, trial.seconds), fanout
+            )
             rows = []
             for times in OFFERED.get(fanout, (1.0, 1.2)):
                 before = look(site, set_up, is_in_kernel=forwarder.is_in_kernel)

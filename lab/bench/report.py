@@ -9,6 +9,7 @@ from lab.bench import (
     kernel_figures,
     load_figures,
     pipeline_figures,
+    scaling_figures,
     switching_figures,
 )
 from lab.bench.charts import Chart, svg_for_page
@@ -53,7 +54,18 @@ def sections_of(results: Results) -> list[Section]:
             "Small frames between two ports",
             _SWITCHING,
             tuple(switching_figures.figures(results.switching)),
-            tuple(switching_figures.tables(results.switching)),
+            tuple(
+                switching_figures.tables(
+                    results.switching, switching_figures.Beside(results.switching_rounds)
+                )
+            ),
+        ),
+        Section(
+            "scaling",
+            "More processors",
+            _SCALING,
+            tuple(scaling_figures.figures(results.scaling)),
+            tuple(scaling_figures.tables(results.scaling)),
         ),
         Section(
             "pipelines",
@@ -147,6 +159,12 @@ _SWITCHING = (
     "PISCES' network (4,000 stations, 2,000 routes, 1,000 rules), 64 flows in turn. L2 beside "
     "Linux' bridge, L2L3 beside its routing, all beside Open vSwitch and the native engine on "
     "AF_XDP. The load sends from within the kernel."
+)
+_SCALING = (
+    "Each processor has a stream of its own, to 64 viewers. In the kernel a packet is forwarded on "
+    "the processor that sends it: the kernel engine has all ports in one switch, and of the relay "
+    "by hand one runs for each port, so these share nothing. On AF_XDP one port has a queue a "
+    "worker, the workers have half of the processors, and the loads the other half."
 )
 _PIPELINES = (
     "The switch in memory, without ports: what a packet costs in a pipeline. Naive is the native "

@@ -1,5 +1,6 @@
 """A benchmark's folder: the rows that experiments write and the report reads. Pure."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -7,6 +8,9 @@ from lab.bench.rows import Row, rows_of
 from lab.neobft.results import DelayRow, DistributionRow, NeobftRow, PassRow, SignatureRow
 from lab.pisces.complexity import Change, Counted
 from lab.pisces.results import PiscesRow
+
+ALONE, BY_PLACE = -1, -2
+"""Of a row's set: it was not measured in turns; in older files, where sets stand in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,24 @@ class FanoutRow:
     last_copy_p50_us: float
     last_copy_p99_us: float
     cpu_ns_per_copy: float
+    sink: str = ""
+    """Where copies are counted (`lab.bench.load`); empty in files older than the choice."""
+    set: int = BY_PLACE
+    """Which set of turns, or `ALONE`."""
+    sets: int = 1
+    """How many the row is the median of."""
+    trial_s: float = math.nan
+    """How long the trial was that decided."""
+    bound_by: str = ""
+    """What failed just above the rate: `loss` or `lateness`; or the `load` could send no more."""
+    is_peak_least: int = 0
+    """1: all that could be offered came, the peak may be higher."""
+    late_share: float = math.nan
+    """Of the copies of the trial that decided: what came after the last packet was sent."""
+    kernel_share: float = math.nan
+    """Of the processor time of the trial that decided: what the kernel had, by its tick."""
+    is_disturbed: int = 0
+    """1: others used the processors in the trial that decided, each time that it was repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +173,7 @@ class ProcessorRow:
 
 @dataclass(frozen=True, slots=True)
 class SwitchingRow:
-    """switching.csv: small frames from one port to another."""
+    """switching.csv, and switching-rounds.csv, one a set: small frames from one port to another."""
 
     program: str
     switch: str
@@ -160,6 +182,36 @@ class SwitchingRow:
     flows: int
     packets_per_s_lossless: float
     packets_per_s_peak: float
+    set: int = BY_PLACE
+    sets: int = 1
+    trial_s: float = math.nan
+    bound_by: str = ""
+    is_peak_least: int = 0
+    late_share: float = math.nan
+    kernel_share: float = math.nan
+    is_disturbed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingRow:
+    """scaling.csv, and scaling-rounds.csv, one a set: a forwarder on so many processors."""
+
+    row: str
+    engine: str
+    port: str
+    wait: str
+    processors: int
+    fanout: int
+    copies_per_s_lossless: float
+    """Of all streams together."""
+    copies_per_s_peak: float
+    set: int = BY_PLACE
+    sets: int = 1
+    trial_s: float = math.nan
+    bound_by: str = ""
+    is_peak_least: int = 0
+    late_share: float = math.nan
+    is_disturbed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +232,9 @@ class Results:
     kernel_rounds: tuple[FanoutRow, ...]
     kernel_processor: tuple[ProcessorRow, ...]
     switching: tuple[SwitchingRow, ...]
+    switching_rounds: tuple[SwitchingRow, ...]
+    scaling: tuple[ScalingRow, ...]
+    scaling_rounds: tuple[ScalingRow, ...]
     pisces: tuple[PiscesRow, ...]
     pisces_complexity: tuple[Counted, ...]
     pisces_headers: tuple[Change, ...]
@@ -202,6 +257,9 @@ FILES = (
     "kernel-rounds.csv",
     "kernel-processor.csv",
     "switching.csv",
+    "switching-rounds.csv",
+    "scaling.csv",
+    "scaling-rounds.csv",
     "pisces.csv",
     "pisces-complexity.csv",
     "pisces-headers.csv",
@@ -236,6 +294,9 @@ def results_of(
         kernel_rounds=rows(FanoutRow, "kernel-rounds.csv"),
         kernel_processor=rows(ProcessorRow, "kernel-processor.csv"),
         switching=rows(SwitchingRow, "switching.csv"),
+        switching_rounds=rows(SwitchingRow, "switching-rounds.csv"),
+        scaling=rows(ScalingRow, "scaling.csv"),
+        scaling_rounds=rows(ScalingRow, "scaling-rounds.csv"),
         pisces=rows(PiscesRow, "pisces.csv"),
         pisces_complexity=rows(Counted, "pisces-complexity.csv"),
         pisces_headers=rows(Change, "pisces-headers.csv"),

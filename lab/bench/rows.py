@@ -2,7 +2,7 @@
 
 import csv
 import io
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
 Row = TypeVar("Row")
@@ -13,14 +13,24 @@ class ColumnError(ValueError):
 
 
 def rows_of(kind: type[Row], text: str, name: str) -> list[Row]:
-    """The rows of a file; further columns are left alone, `name` is for errors."""
+    """The rows of a file; further columns are left alone, `name` is for errors.
+
+    A column with a default is younger than some files, and may be missing.
+    """
     columns = fields(kind)  # type: ignore[arg-type]
     reader = csv.DictReader(io.StringIO(text))
-    missing = [column.name for column in columns if column.name not in (reader.fieldnames or ())]
+    there = set(reader.fieldnames or ())
+    missing = [one.name for one in columns if one.name not in there and one.default is MISSING]
     if missing:
         raise ColumnError(f"{name}: expected a column {missing[0]}, found {reader.fieldnames}")
     return [
-        kind(**{column.name: _value(column.type, row[column.name], name) for column in columns})
+        kind(
+            **{
+                column.name: _value(column.type, row[column.name], name)
+                for column in columns
+                if column.name in there
+            }
+        )
         for row in reader
     ]
 

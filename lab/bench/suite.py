@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from lab.bench import kernel, matrix, overload, pktswitch, priority, switching
+from lab.bench import kernel, matrix, overload, pktswitch, priority, scaling, switching
 from lab.bench.experiment import Failures
 from lab.bench.forwarders import Forwarder
 from lab.bench.matrix import RAW, Choice
+from lab.bench.search import QUICK, Effort
 from lab.experiment import Benchmark
 from lab.neobft import measure as neobft
 from lab.pisces import measure as pisces
@@ -49,6 +50,7 @@ FILES = {
     "pktswitch": "pktswitch.csv",
     "kernel": "kernel.csv",
     "switching": "switching.csv",
+    "scaling": "scaling.csv",
     "pisces": "pisces.csv",
     "neobft": "neobft.csv",
 }
@@ -84,7 +86,7 @@ def tsc_mhz(folder: Path) -> str:
 
 
 def _fanout(part: Benchmark) -> Measurement:
-    choice = Choice(part.only, part.fanouts, part.rounds)
+    choice = Choice(part.only, part.fanouts, part.rounds, part.trial_s, part.rows)
     todo = matrix.cells(choice, is_quick=part.short)
     return Measurement(
         FILES[part.measure],
@@ -102,7 +104,7 @@ def _overload(part: Benchmark) -> Measurement:
     n_steps = overload.SWEEPS * len(offered) + 2 * overload.PAIRS + 4
     return Measurement(
         FILES[part.measure],
-        len(chosen) * len(fanouts) * (n_steps * step_s + 1.5),
+        len(chosen) * len(fanouts) * (n_steps * step_s + overload.CAPACITY_S),
         lambda folder: overload.run(
             folder, chosen, fanouts=fanouts, offered=offered, seconds=OVERLOAD_STEP_S
         ),
@@ -123,25 +125,33 @@ def _pktswitch(part: Benchmark) -> Measurement:
     short = "pktswitch_sockets udp sleep to pktswitch_bypass"
     words = part.only or (short if part.short else "udp sleep",)
     chosen = [step for step in pktswitch.steps() if any(word in str(step) for word in words)]
+    effort = QUICK if part.short else Effort(part.trial_s)
     fanouts = part.fanouts or PKTSWITCH_FANOUTS[: 1 if part.short else None]
     return Measurement(
         FILES[part.measure],
-        pktswitch.CELL_S * len(chosen) * len(fanouts),
-        lambda folder: pktswitch.run(folder, chosen, fanouts),
+        pktswitch.cell_s(effort) * len(chosen) * len(fanouts),
+        lambda folder: pktswitch.run(folder, chosen, fanouts, effort),
     )
 
 
 def _kernel(part: Benchmark) -> Measurement:
-    cells = kernel.cells(part.fanouts, part.rounds, is_quick=part.short)
+    cells = kernel.cells(part.fanouts, part.rounds, part.trial_s, is_quick=part.short)
     return _of_cells(part, cells, kernel.run)
 
 
 def _switching(part: Benchmark) -> Measurement:
-    return _of_cells(part, switching.cells(is_quick=part.short), switching.run)
+    cells = switching.cells(part.rounds, part.trial_s, is_quick=part.short)
+    return _of_cells(part, cells, switching.run)
+
+
+def _scaling(part: Benchmark) -> Measurement:
+    cells = scaling.cells(part.rounds, part.trial_s, is_quick=part.short)
+    return _of_cells(part, cells, scaling.run)
 
 
 def _pisces(part: Benchmark) -> Measurement:
-    return _of_cells(part, pisces.cells(is_quick=part.short), pisces.run)
+    cells = pisces.cells(part.rounds, part.trial_s, is_quick=part.short)
+    return _of_cells(part, cells, pisces.run)
 
 
 class _Planned(Protocol):
@@ -182,6 +192,7 @@ _MEASUREMENTS: dict[str, Callable[[Benchmark], Measurement]] = {
     "pktswitch": _pktswitch,
     "kernel": _kernel,
     "switching": _switching,
+    "scaling": _scaling,
     "pisces": _pisces,
     "neobft": _neobft,
 }

@@ -7,13 +7,17 @@ PISCES' comparison. They take turns (`lab.bench.turns`).
 import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lab.bench.experiment import Failures, csv_text, each
-from lab.bench.fanout import Search, peak_of, search_steps
+from lab.bench.fanout import median_row
+from lab.bench.forwarders import ticks_of
 from lab.bench.load import Run
+from lab.bench.noise import Listener, Noise
 from lab.bench.results import SwitchingRow
+from lab.bench.search import FULL, QUICK, TRIAL_S, Effort, Found, Trial, in_turns, search
+from lab.csvs import text_of
 from lab.files import write_whole
 from lab.pisces import traffic
 from lab.pisces.network import published
@@ -35,11 +39,15 @@ from lab.rows.open_vswitch import OvsGroup
 
 FILE = "switching.csv"
 FRAME_BYTES = traffic.FRAMES_BYTES[0]
-TURN_S = 0.1
+ROUNDS_FILE = "switching-rounds.csv"
+SETS = 3
+SHORT_S = 0.1
+"""Of small frames, a million a second."""
 SETTLE_PER_S, SETTLE_S = 20_000.0, 0.1
-TRIES, QUICK_TRIES = 8, 2
-UP_S, OFFER_S, FIND_OFFERS = 2.0, 0.35, 8
-"""What starting one takes, and an offer, about; how many there are besides."""
+UP_S = 2.0
+"""What starting one takes, about."""
+REPEATS_MAX, REPEATS_OF_ALL_S = 5, 150.0
+"""As of `lab.bench.fanout`."""
 KERNEL = Contestant(KERNEL_NAME, "", "")
 LINUX = Contestant(LINUX_NAME, "", "")
 NATIVE = Contestant(REPRISE_NAME, OPTIMISED, ON)
@@ -60,96 +68,149 @@ class Cell:
 
     program: str
     contestants: tuple[Contestant, ...]
-    tries: int = TRIES
+    number: int = 0
+    """Of the set, from 0."""
+    effort: Effort = FULL
 
     @property
     def planned_s(self) -> float:
         """The approximate duration."""
-        return len(self.contestants) * (UP_S + (FIND_OFFERS + self.tries) * OFFER_S)
+        return len(self.contestants) * (UP_S + self.effort.planned_s)
 
     def __str__(self) -> str:
         return f"{self.program}, {FRAME_BYTES} bytes"
 
 
-def cells(*, is_quick: bool = False) -> list[Cell]:
-    """A cell a program; Open vSwitch where there is one."""
+def cells(rounds: int = 0, trial_s: float = TRIAL_S, *, is_quick: bool = False) -> list[Cell]:
+    """A set of all programs, then the next; Open vSwitch where there is one."""
     has_ovs = not OvsGroup.lacks()
-    tries = QUICK_TRIES if is_quick else TRIES
+    effort = QUICK if is_quick else Effort(trial_s, SHORT_S)
     return [
-        Cell(program, tuple(one for one in those if one != OVS or has_ovs), tries)
+        Cell(program, tuple(one for one in those if one != OVS or has_ovs), number, effort)
+        for number in range(rounds or (1 if is_quick else SETS))
         for program, those in PROGRAMS.items()
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One trial, and its result."""
+
+    cell: Cell
+    contestant: Contestant
+    trial: Trial
+    run: Run
+    kernel_share: float
+    noise: Noise
+
+    @property
+    def is_void(self) -> bool:
+        """Others used the processors."""
+        return self.noise.spoils(self.run.seconds)
+
+    def cells(self) -> dict[str, object]:
+        """Its columns in the raw samples."""
+        where = {"program": self.cell.program, "set": self.cell.number}
+        rate = {"step": self.trial.step, "offered_packets_per_s": self.trial.per_s}
+        beside = {"kernel_share": self.kernel_share, **asdict(self.noise)}
+        return {**where, **asdict(self.contestant), **rate, **asdict(self.run), **beside}
 
 
 @dataclass(slots=True)
 class _Runner:
     """A contestant that has its turn, or stands."""
 
+    cell: Cell
     up: Running
     traffic: Traffic
-    peak: float = 1.0
-    lossless: float = 0.0
+    probes: list[Probe]
+    _repeated_s: float = 0.0
 
-    def offer(self, packets_per_s: float) -> Run:
-        """It runs as long as packets are offered."""
+    def offer(self, trial: Trial) -> Run:
+        """It runs as long as packets are offered; again where others disturbed it."""
+        for _ in range(REPEATS_MAX):
+            probe = self._once(trial)
+            # Or packets of an earlier offer came: a switch that stood may have kept some.
+            is_void = probe.is_void or probe.run.loss < 0.0
+            if not is_void or self._repeated_s + trial.seconds > REPEATS_OF_ALL_S:
+                break
+            self._repeated_s += trial.seconds
+        return probe.run
+
+    def _once(self, trial: Trial) -> Probe:
         self.up.go_on()
         try:
-            run = offer(self.up, self.traffic, packets_per_s, TURN_S)
-            if run.loss < 0.0:
-                # Packets of an earlier offer came: a switch that stood may have kept some.
-                run = offer(self.up, self.traffic, packets_per_s, TURN_S)
+            listener, before = Listener(), ticks_of(self.up.pids)
+            run = offer(self.up, self.traffic, trial.per_s, trial.seconds)
+            share = ticks_of(self.up.pids).since(before).kernel_share
+            noise = listener.noise()
         finally:
             self.up.stand()
-        if run.is_lossless:
-            self.lossless = max(self.lossless, run.copies_per_s)
-        return run
+        probe = Probe(self.cell, self.up.setting.contestant, trial, run, share, noise)
+        self.probes.append(probe)
+        return probe
 
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
     """Measures every cell into `switching.csv`; a cell that fails is returned and left out."""
+    raw = folder / "raw"
+    raw.mkdir(exist_ok=True)
     rows: list[SwitchingRow] = []
+    probes: list[Probe] = []
     failures: Failures = [why for why in (OvsGroup.lacks(),) if why]
     for cell in each(todo, todo[0].planned_s if todo else 0.0, failures):
         try:
-            rows += measure(cell)
+            rows += measure(cell, probes)
         except ChildError as error:
             failures.append(f"{cell}: {error}")
-    write_whole(folder / FILE, csv_text(SwitchingRow, rows))
+        write_whole(folder / ROUNDS_FILE, csv_text(SwitchingRow, rows))
+        write_whole(raw / "switching-probes.csv", _probes_csv(probes))
+    write_whole(folder / FILE, csv_text(SwitchingRow, merged_rows(rows)))
     return failures
 
 
-def measure(cell: Cell) -> list[SwitchingRow]:
-    """One cell."""
-    with _runners(cell) as runners:
-        for runner in runners:
-            runner.peak = max(peak_of(runner.offer), 1.0)
-        searches: list[tuple[_Runner, Search, float]] = []
-        for runner in runners:
-            steps = search_steps(cell.tries)
-            searches.append((runner, steps, next(steps)))
-        while searches:
-            left = []
-            for runner, steps, part in searches:
-                is_lossless = runner.offer(part * runner.peak).is_lossless
-                with contextlib.suppress(StopIteration):
-                    left.append((runner, steps, steps.send(is_lossless)))
-            searches = left
-        return [_row(cell, runner) for runner in runners]
+def merged_rows(rows: Sequence[SwitchingRow]) -> list[SwitchingRow]:
+    """Sets of the same become one row: the median of each column."""
+    alike: dict[tuple[str, str, int], list[SwitchingRow]] = {}
+    for row in rows:
+        alike.setdefault((row.program, row.switch, row.frame_bytes), []).append(row)
+    return [median_row(sets) for sets in alike.values()]
 
 
-def _row(cell: Cell, runner: _Runner) -> SwitchingRow:
+def measure(cell: Cell, probes: list[Probe]) -> list[SwitchingRow]:
+    """One cell; its trials are added to `probes`."""
+    with _runners(cell, probes) as runners:
+        found = in_turns([(search(cell.effort), runner.offer) for runner in runners])
+        return [_row(cell, *pair) for pair in zip(runners, found, strict=True)]
+
+
+def _row(cell: Cell, runner: _Runner, found: Found) -> SwitchingRow:
+    decided = next((one for one in reversed(runner.probes) if one.run is found.decided), None)
     return SwitchingRow(
         program=cell.program,
         switch=runner.up.setting.contestant.switch,
         frame_bytes=FRAME_BYTES,
         flows=runner.traffic.n_flows,
-        packets_per_s_lossless=runner.lossless,
-        packets_per_s_peak=max(runner.peak, runner.lossless),
+        packets_per_s_lossless=found.lossless_per_s,
+        packets_per_s_peak=found.peak_per_s,
+        set=cell.number,
+        trial_s=found.trial_s,
+        bound_by=found.bound_by,
+        is_peak_least=int(found.is_peak_least),
+        late_share=found.late_share,
+        kernel_share=decided.kernel_share if decided else float("nan"),
+        is_disturbed=int(decided is not None and decided.is_void),
     )
 
 
+def _probes_csv(probes: Sequence[Probe]) -> str:
+    lines = [probe.cells() for probe in probes]
+    names = list(lines[0]) if lines else []
+    return text_of([names, *([str(value) for value in line.values()] for line in lines)])
+
+
 @contextlib.contextmanager
-def _runners(cell: Cell) -> Iterator[list[_Runner]]:
+def _runners(cell: Cell, probes: list[Probe]) -> Iterator[list[_Runner]]:
     """All contestants, up and standing."""
     network = published()
     with contextlib.ExitStack() as stack:
@@ -162,5 +223,5 @@ def _runners(cell: Cell) -> Iterator[list[_Runner]]:
             up = stack.enter_context(running(setting, folder / contestant.switch))
             offer(up, offered, SETTLE_PER_S, SETTLE_S)
             up.stand()
-            runners.append(_Runner(up, offered))
+            runners.append(_Runner(cell, up, offered, probes))
         yield runners

@@ -1,9 +1,12 @@
 """Small frames between two ports as figures and a table. Pure."""
 
+import math
 from collections.abc import Sequence
 
 from lab.bench.charts import Bar, Bars
-from lab.bench.names import OVS, count, number, ratio
+from lab.bench.experiment import median
+from lab.bench.fanout_figures import how_of, peak_of, rate_of
+from lab.bench.names import OVS, number, ratio
 from lab.bench.results import SwitchingRow
 from lab.colours import BLUE, GREY
 from lab.looks import colour_of
@@ -56,7 +59,39 @@ def figures(rows: Sequence[SwitchingRow]) -> list[Bars]:
     ]
 
 
-def tables(rows: Sequence[SwitchingRow]) -> list[Table]:
+class Beside:
+    """One switch beside another with the same program: the median of their ratios, set by set."""
+
+    def __init__(self, rounds: Sequence[SwitchingRow]) -> None:
+        self._rounds = rounds
+
+    def __call__(self, ours: SwitchingRow, theirs: SwitchingRow) -> float:
+        """Not a number where one of them was not measured."""
+        rates = [
+            {
+                row.set: row.packets_per_s_lossless
+                for row in self._rounds
+                if (row.program, row.switch) == (one.program, one.switch)
+            }
+            or {one.set: one.packets_per_s_lossless}
+            for one in (ours, theirs)
+        ]
+        sets = sorted(rates[0].keys() & rates[1].keys())
+        return median([ratio(rates[0][number], rates[1][number]) for number in sets])
+
+
+def where_time_goes(row: SwitchingRow) -> tuple[float, float, float]:
+    """Nanoseconds a packet of one that spins: all, the kernel's part, its own code's.
+
+    The shares are those of the kernel's tick in the trial that decided.
+    """
+    if row.packets_per_s_lossless <= 0:
+        return (math.nan,) * 3
+    whole_ns = 1e9 / row.packets_per_s_lossless
+    return whole_ns, whole_ns * row.kernel_share, whole_ns * (1 - row.kernel_share)
+
+
+def tables(rows: Sequence[SwitchingRow], beside: Beside) -> list[Table]:
     """Every row, beside the kernel engine."""
     if not rows:
         return []
@@ -65,26 +100,43 @@ def tables(rows: Sequence[SwitchingRow]) -> list[Table]:
     for row in rows:
         kernel = ours.get(row.program)
         times = (
-            number(ratio(kernel.packets_per_s_lossless, row.packets_per_s_lossless), ".2f")
-            if kernel is not None and kernel is not row
-            else ""
+            number(beside(kernel, row), ".2f") if kernel is not None and kernel is not row else ""
         )
+        spins = row.switch in (REPRISE_NAME, OVS_NAME)
+        ns = where_time_goes(row) if spins else (math.nan,) * 3
         lines.append(
             (
                 PROGRAMS.get(row.program, row.program),
                 switch_name(row),
-                count(row.packets_per_s_lossless),
-                count(row.packets_per_s_peak),
+                rate_of(row),
+                peak_of(row),
                 times,
+                *(number(value) for value in ns),
+                *how_of(row),
             )
         )
     return [
         Table(
             key="table-switching",
             title=f"{rows[0].frame_bytes}-byte packets, {rows[0].flows} flows",
-            groups=(("", 2), ("packets/s", 2), ("", 1)),
-            columns=("program", "switch", "lossless", "peak", "kernel engine beside it"),
+            groups=(("", 2), ("packets/s", 2), ("", 1), ("ns a packet", 3), ("how", 4)),
+            columns=(
+                "program",
+                "switch",
+                "lossless",
+                "peak",
+                "kernel engine beside it",
+                "all",
+                "kernel's",
+                "its own",
+                "bound by",
+                "late, %",
+                "trial, s",
+                "sets",
+            ),
             rows=tuple(lines),
-            note="Linux has no access list of its own without a program for it.",
+            note="Medians over the sets, of ratios too. Linux has no access list of its own "
+            "without a program for it. Nanoseconds are of what spins on a processor of its own: "
+            "the time between two packets, and what the kernel's tick met of it in the kernel.",
         )
     ]

@@ -2,8 +2,8 @@
 
 On a shared machine the processor's speed changes by half from one second to the next, and the place
 of a process in memory stays for all its life: two runs of the same forwarder differ by a tenth and
-more. So compared forwarders take turns of a fraction of a second, and every set of turns has new
-processes.
+more. So compared forwarders take turns, a trial each, and every set of turns has new processes. One
+that is compared with nobody is measured in the same way, alone.
 """
 
 import contextlib
@@ -20,25 +20,34 @@ from lab.bench.fanout import (
     SETTLE_S,
     Kept,
     Meter,
-    Search,
-    best_without_loss,
     delays,
-    peak_of,
-    percentile,
-    search_steps,
+    row_of,
 )
 from lab.bench.forwarders import Forwarder, Running, running
-from lab.bench.results import FanoutRow
+from lab.bench.load import XDP_SINK, Run
+from lab.bench.results import ALONE, FanoutRow
+from lab.bench.search import FULL, Effort, Trial, in_turns, search
 
-TURN_S = 0.1
-"""How long a rate is offered: shorter than the processor keeps its speed, mostly."""
-TRIES = 12
-"""Steps about the limit."""
 DELAY_TURN_S = 0.12
 """How long packets are timed: some forty of them."""
 DELAY_TURNS = 8
-CELL_S = 7.3
-"""What one forwarder takes in a set, about."""
+UP_S = 3.0
+"""What starting a forwarder takes, and its delays, about."""
+
+
+def planned_s(effort: Effort) -> float:
+    """What one forwarder takes in a set, about."""
+    return UP_S + effort.planned_s
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """One set of turns."""
+
+    fanout: int
+    number: int = 0
+    sink: str = XDP_SINK
+    effort: Effort = FULL
 
 
 @dataclass(slots=True)
@@ -48,7 +57,6 @@ class _Runner:
     meter: Meter
     first_us: list[float]
     last_us: list[float]
-    peak: float = 1.0
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[Meter]:
@@ -59,20 +67,10 @@ class _Runner:
         finally:
             tell(self.meter.set_up, signal.SIGSTOP)
 
-    def row(self) -> FanoutRow:
-        """The measured values."""
-        best, cpu_ns = best_without_loss(self.meter.probes)
-        return FanoutRow(
-            **asdict(self.meter.forwarder),
-            fanout=self.meter.fanout,
-            copies_per_s_lossless=best,
-            copies_per_s_peak=max(self.peak, best),
-            first_copy_p50_us=percentile(self.first_us, 0.5),
-            first_copy_p99_us=percentile(self.first_us, 0.99),
-            last_copy_p50_us=percentile(self.last_us, 0.5),
-            last_copy_p99_us=percentile(self.last_us, 0.99),
-            cpu_ns_per_copy=cpu_ns,
-        )
+    def offer(self, trial: Trial) -> Run:
+        """It runs for one trial."""
+        with self.turn() as meter:
+            return meter.offer(trial)
 
 
 def tell(set_up: Running, what: signal.Signals) -> None:
@@ -84,58 +82,48 @@ def tell(set_up: Running, what: signal.Signals) -> None:
 
 
 def measure(
-    forwarders: Sequence[Forwarder], fanout: int, kept: Callable[[Forwarder], Kept]
+    forwarders: Sequence[Forwarder], of: Set, kept: Callable[[Forwarder], Kept]
 ) -> list[FanoutRow]:
     """One set of turns; `kept` says where a forwarder's raw samples go."""
     with contextlib.ExitStack() as stack:
         runners: list[_Runner] = []
         for forwarder in forwarders:
-            site, set_up = stack.enter_context(running(forwarder, fanout))
+            site, set_up = stack.enter_context(running(forwarder, of.fanout))
             # A stopped process cannot end.
             stack.callback(tell, set_up, signal.SIGCONT)
-            load.offer(site, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
+            load.offer(site, of.fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
             tell(set_up, signal.SIGSTOP)
-            place = kept(forwarder)
-            meter = Meter(forwarder, site, set_up, fanout, place.probes, TURN_S)
+            probes = kept(forwarder).probes
+            meter = Meter(forwarder, site, set_up, of.fanout, probes, of.sink)
             runners.append(_Runner(meter, [], []))
-        _rates(runners)
-        for number in range(DELAY_TURNS):
-            for runner in runners:
-                whole = kept(runner.meter.forwarder).delays
-                file = whole.with_name(f"{whole.stem}-turn{number + 1}{whole.suffix}")
-                with runner.turn() as meter:
-                    first, last = delays(meter.site, fanout, file, DELAY_TURN_S)
-                runner.first_us += first
-                runner.last_us += last
-        return [runner.row() for runner in runners]
+        found = in_turns([(search(of.effort), runner.offer) for runner in runners])
+        _time(runners, of.fanout, kept)
+        number = of.number if len(runners) > 1 else ALONE
+        return [
+            row_of(runner.meter, one, number, runner.first_us, runner.last_us)
+            for runner, one in zip(runners, found, strict=True)
+        ]
 
 
-def _rates(runners: Sequence[_Runner]) -> None:
-    """The peak of each, then a step of each one's search after the other's."""
-    for runner in runners:
-        with runner.turn() as meter:
-            runner.peak = max(peak_of(meter.offer), 1.0)
-    searches: list[tuple[_Runner, Search, float]] = []
-    for runner in runners:
-        steps = search_steps(TRIES)
-        searches.append((runner, steps, next(steps)))
-    while searches:
-        left = []
-        for runner, steps, part in searches:
+def _time(runners: Sequence[_Runner], fanout: int, kept: Callable[[Forwarder], Kept]) -> None:
+    """Delays without load, in turns."""
+    for number in range(DELAY_TURNS):
+        for runner in runners:
+            whole = kept(runner.meter.forwarder).delays
+            file = whole.with_name(f"{whole.stem}-turn{number + 1}{whole.suffix}")
             with runner.turn() as meter:
-                is_lossless = meter.offer(runner.peak * part).is_lossless
-            with contextlib.suppress(StopIteration):
-                left.append((runner, steps, steps.send(is_lossless)))
-        searches = left
+                first, last = delays(meter.site, fanout, file, DELAY_TURN_S)
+            runner.first_us += first
+            runner.last_us += last
 
 
-def kept_in(raw: Path, number: int, fanout: int) -> Callable[[Forwarder], Kept]:
+def kept_in(raw: Path, of: Set) -> Callable[[Forwarder], Kept]:
     """Where raw samples go: one place a forwarder, the same whenever it is asked for."""
     places: dict[Forwarder, Kept] = {}
 
     def kept(forwarder: Forwarder) -> Kept:
         name = "-".join(filter(None, asdict(forwarder).values()))
-        file = raw / f"delays-{name}-{fanout}-round{number + 1}.csv"
+        file = raw / f"delays-{name}-{of.fanout}-{of.sink}-round{of.number + 1}.csv"
         return places.setdefault(forwarder, Kept(file))
 
     return kept

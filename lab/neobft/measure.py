@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from lab.bench.experiment import Failures, csv_text, each
-from lab.bench.fanout import BEYOND_WHAT_CAME, search
 from lab.bench.names import ratio
 from lab.files import write_whole
 from lab.neobft.network import BENCH, FRAME_BYTES, SIGNER, Contestant, contestant
@@ -36,6 +35,7 @@ LATE_SHARE, LATE_REQUESTS = 0.01, 4
 SUSTAINED_STEPS = (*(0.95,) * 12, *(0.5,) * 8)
 """Small ones first; on a machine that others use, none of these may be enough."""
 BENCH_TIMEOUT_S = 300.0
+BEYOND_WHAT_CAME = 1.2
 Document = dict[str, Any]
 
 
@@ -137,9 +137,14 @@ def _find_peak(one: Contestant, turn_s: float) -> float:
 
 
 def _lossless(one: Contestant, peak: float, effort: Effort) -> float:
-    """The highest rate of requests without loss."""
-    found = search(lambda part: _is_lossless(one.load(part * peak, effort.turn_s)), effort.tries)
-    return found * peak
+    """The highest rate of requests without loss: the gap below the peak is halved."""
+    good, bad, rate = 0.0, BEYOND_WHAT_CAME * peak, peak
+    for _ in range(effort.tries):
+        if _is_lossless(one.load(rate, effort.turn_s)):
+            good, rate = rate, (rate + bad) / 2
+        else:
+            bad, rate = rate, (good + rate) / 2
+    return good
 
 
 def _sustained(one: Contestant, lossless: float, effort: Effort) -> float:

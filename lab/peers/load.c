@@ -24,6 +24,9 @@
  * writes them and redirects them into the interface (BPF_F_TEST_XDP_LIVE_FRAMES). The other end of the
  * pair needs an XDP program or GRO, or it takes none.
  *
+ * With --start-at several loads begin when the monotonic clock says so; with --no-sink another load at this
+ * interface counts the copies of this one too, for one interface has one sink.
+ *
  * With --push nothing is forwarded: frames are pushed into the interface as fast as one processor
  * can, which is the limit of every forwarder on it.
  *
@@ -54,6 +57,7 @@
 #define REPORT_NS 1000000000ull
 #define SECONDS_MAX 3600
 #define WATCHING_PAUSE_US 100
+#define START_PAUSE_US 20
 #define WATCHING_BEHIND_MAX 1024
 #define TOS_EXPEDITED 0xb8
 /* Of --frames: small ones, for switches. */
@@ -101,7 +105,8 @@ static struct {
     uint32_t sfu_ip, host_ip, first_viewer_ip;
     uint16_t sfu_port, host_port, viewer_port, audio_port;
     uint32_t n_viewers, frame_len, sample_every, audio_every;
-    bool refused_are_lost, is_sink_xdp;
+    uint64_t start_ns; /* of the monotonic clock */
+    bool refused_are_lost, is_sink_xdp, has_no_sink;
 } config = {.seconds = 1, .frame_len = 1400, .n_viewers = 1, .n_packets_max = UINT64_MAX};
 
 static struct sample samples[SAMPLES_MAX + 1];
@@ -255,6 +260,11 @@ static void attach(struct bpf_insn *program, uint32_t n, bool is_xdp) {
 
 static void attach_sink(void) {
     struct bpf_insn program[SINK_INSNS_MAX];
+    if (config.has_no_sink) {
+        static uint64_t none[VIEWERS_MAX + 1];
+        counts = none; /* Another load at this interface counts. */
+        return;
+    }
     uint32_t n = count_part(program, map_by_address(8, (volatile void **)&counts));
     if (config.watch_path != NULL)
         n += watch_part(program + n, map_by_address(sizeof *watched, (volatile void **)&watched));
@@ -645,6 +655,8 @@ static void run_load(void) {
     uint32_t n_addresses = config.watch_path != NULL ? VIEWERS_MAX : n_served;
     static struct sender sender;
     open_sender(&sender);
+    /* Several loads begin at one time. */
+    while (clock_ns(CLOCK_MONOTONIC) < config.start_ns && !is_stopped) usleep(START_PAUSE_US);
     uint64_t start = clock_ns(CLOCK_MONOTONIC), now = start, reported = start;
     uint64_t span_ns = (uint64_t)(config.seconds * 1e9);
     while ((now = clock_ns(CLOCK_MONOTONIC)) - start < span_ns && !is_stopped &&
@@ -735,7 +747,7 @@ static const char usage[] =
     "            --sfu ADDRESS:PORT --host ADDRESS:PORT --first-viewer ADDRESS:PORT\n"
     "            --sfu-mac MAC --host-mac MAC [--frame-len BYTES] [--packets N]\n"
     "            [--sample-every N --samples FILE] [--audio-every N --audio-port PORT]\n"
-    "            [--watch FILE] [--xdp-sink] [--refused-are-lost]\n"
+    "            [--watch FILE] [--xdp-sink] [--refused-are-lost] [--start-at NS] [--no-sink]\n"
     "       load --frames FILE --sink NAME --interface NAME --rate PACKETS_PER_SECOND --seconds S\n"
     "            --viewers N --first-viewer ADDRESS:PORT\n"
     "       load --push afpacket|afxdp --interface NAME --seconds S --sfu ... --host ...\n";
@@ -751,6 +763,7 @@ static void parse(int argc, char **argv) {
         {"audio-every", 1, NULL, 'a'},  {"audio-port", 1, NULL, 'u'},
         {"frames", 1, NULL, 'g'},       {"sink", 1, NULL, 'c'},
         {"refused-are-lost", 0, NULL, 'o'}, {"xdp-sink", 0, NULL, 'd'},
+        {"start-at", 1, NULL, 'b'},     {"no-sink", 0, NULL, 'q'},
         {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -771,6 +784,8 @@ static void parse(int argc, char **argv) {
         case 'k': config.n_packets_max = strtoull(optarg, NULL, 10); break;
         case 'd': config.is_sink_xdp = true; break;
         case 'o': config.refused_are_lost = true; break;
+        case 'b': config.start_ns = strtoull(optarg, NULL, 10); break;
+        case 'q': config.has_no_sink = true; break;
         case 'w': config.watch_path = optarg; break;
         case 'g': config.frames_path = optarg; break;
         case 'c': config.sink_interface = optarg; break;

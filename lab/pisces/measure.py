@@ -2,10 +2,10 @@
 
 All contestants of a program, a kind of port and a frame size are up, and one runs while the others
 are stopped (`lab.bench.turns` says why). Each set has new processes. In a set every contestant's
-peak is estimated, then each is offered a fifth more, in turns, and the median of the rates that
-came is its peak. Then the highest lossless rate is searched for, step by step in turns. A ratio of
-peaks is the median of the turns' ratios, a ratio of lossless rates is that of the set. A row's
-ratio is the median of its sets'.
+highest lossless rate is searched for, trial by trial in turns (`lab.bench.search`). Then each is
+offered a fifth more than its peak, in turns, and the median of the rates that came is its peak. A
+ratio of peaks is the median of the turns' ratios, a ratio of lossless rates is that of the set. A
+row's ratio is the median of its sets'.
 """
 
 import contextlib
@@ -16,9 +16,11 @@ from itertools import product
 from pathlib import Path
 
 from lab.bench.experiment import Failures, csv_text, each, median, merged
-from lab.bench.fanout import BEYOND_WHAT_CAME, Search, peak_of, search_steps
+from lab.bench.forwarders import ticks_of
 from lab.bench.load import Run
 from lab.bench.names import ratio
+from lab.bench.noise import Listener, Noise
+from lab.bench.search import QUICK, Effort, Found, Trial, in_turns, search
 from lab.csvs import text_of
 from lab.files import write_whole
 from lab.pisces import traffic
@@ -49,13 +51,19 @@ SIZES = {"afxdp": traffic.FRAMES_BYTES, "afpacket": traffic.FRAMES_BYTES[::3]}
 """AF_PACKET is the second kind of port: the smallest and the largest frame say what it does."""
 QUICK_SIZES = traffic.FRAMES_BYTES[:1]
 TURN_S = 0.1
+"""Of the peak."""
+BEYOND_WHAT_CAME = 1.2
 SETTLE_PER_S, SETTLE_S = 20_000.0, 0.1
 """Every flow some times, so that caches know it."""
 PEAK_TURNS, QUICK_TURNS = 9, 3
-TRIES, QUICK_TRIES = 8, 2
+SHORT_S = 0.1
+TRIAL_S = 5.0
+"""Of 288 searches; `trial_s` of the experiment can say another."""
+REPEATS_MAX, REPEATS_OF_ALL_S = 5, 30.0
+"""As of `lab.bench.fanout`."""
 _MEASURED = tuple(one.name for one in fields(PiscesRow) if one.type is float)
-UP_S, OFFER_S, FIND_OFFERS = 2.0, 0.35, 6
-"""What starting a contestant takes, and an offer, about; how many there are besides."""
+UP_S, OFFER_S = 2.0, 0.35
+"""What starting a contestant takes, and an offer for its peak, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +75,31 @@ class Cell:
     port: str
     program: str
     frame_bytes: int
-    tries: int = TRIES
-    """Steps about the limit."""
+    effort: Effort = field(default_factory=lambda: Effort(TRIAL_S, SHORT_S))
     peak_turns: int = PEAK_TURNS
 
     @property
     def planned_s(self) -> float:
         """The approximate duration."""
-        offers = FIND_OFFERS + self.peak_turns + self.tries
-        return len(CONTESTANTS) * (UP_S + offers * OFFER_S)
+        of_one_s = UP_S + self.effort.planned_s + self.peak_turns * OFFER_S
+        return len(CONTESTANTS) * of_one_s
 
     def __str__(self) -> str:
         return f"{self.program}, {self.port}, {self.frame_bytes} bytes"
 
 
-def cells(*, is_quick: bool = False) -> list[Cell]:
+def cells(rounds: int = 0, trial_s: float = TRIAL_S, *, is_quick: bool = False) -> list[Cell]:
     """The cells to measure: a set of everything, then the next."""
     if is_quick:
         return [
-            Cell(0, "afxdp", program, size, QUICK_TRIES, QUICK_TURNS)
+            Cell(0, "afxdp", program, size, QUICK, QUICK_TURNS)
             for program, size in product(PROGRAMS, QUICK_SIZES)
         ]
     return [
-        Cell(number, port, program, size)
-        for number in range(max(SETS.values()))
+        Cell(number, port, program, size, Effort(trial_s, SHORT_S))
+        for number in range(rounds or max(SETS.values()))
         for port in PORTS
-        if number < SETS[port]
+        if number < (rounds or SETS[port])
         for program, size in product(PROGRAMS, SIZES[port])
     ]
 
@@ -103,17 +110,24 @@ class Probe:
 
     cell: Cell
     contestant: Contestant
-    step: str
-    """`find`, `peak` or `search`."""
-    offered_packets_per_s: float
+    trial: Trial
+    """Its step is `turn` where all are offered a fifth too much."""
     run: Run
+    kernel_share: float
+    noise: Noise
+
+    @property
+    def is_void(self) -> bool:
+        """Others used the processors."""
+        return self.noise.spoils(self.run.seconds)
 
     def columns(self) -> dict[str, object]:
         """Its columns in the raw samples."""
-        how = ("tries", "peak_turns")
+        how = ("effort", "peak_turns")
         cell = {name: value for name, value in asdict(self.cell).items() if name not in how}
-        rate = {"step": self.step, "offered_packets_per_s": self.offered_packets_per_s}
-        return {**cell, **asdict(self.contestant), **rate, **asdict(self.run)}
+        rate = {"step": self.trial.step, "offered_packets_per_s": self.trial.per_s}
+        beside = {"kernel_share": self.kernel_share, **asdict(self.noise)}
+        return {**cell, **asdict(self.contestant), **rate, **asdict(self.run), **beside}
 
 
 @dataclass(slots=True)
@@ -124,33 +138,36 @@ class _Runner:
     up: Running
     traffic: Traffic
     probes: list[Probe]
-    peak: float = 1.0
     at_peak: list[float] = field(default_factory=list)
-    lossless: float = 0.0
+    _repeated_s: float = 0.0
 
     @property
     def contestant(self) -> Contestant:
         """Which."""
         return self.up.setting.contestant
 
-    def offer(self, packets_per_s: float, step: str) -> Run:
-        """It runs as long as packets are offered."""
+    def offer(self, trial: Trial) -> Run:
+        """It runs as long as packets are offered; again where others disturbed it."""
+        for _ in range(REPEATS_MAX):
+            probe = self._once(trial)
+            # Or packets of an earlier offer came: a switch that stood may have kept some.
+            is_void = probe.is_void or probe.run.loss < 0.0
+            if not is_void or self._repeated_s + trial.seconds > REPEATS_OF_ALL_S:
+                break
+            self._repeated_s += trial.seconds
+        return probe.run
+
+    def _once(self, trial: Trial) -> Probe:
         self.up.go_on()
         try:
-            run = offer(self.up, self.traffic, packets_per_s, TURN_S)
-            if run.loss < 0.0:
-                # Packets of an earlier offer came: a switch that stood may have kept some.
-                run = offer(self.up, self.traffic, packets_per_s, TURN_S)
+            listener, before = Listener(), ticks_of(self.up.pids)
+            run = offer(self.up, self.traffic, trial.per_s, trial.seconds)
+            share = ticks_of(self.up.pids).since(before).kernel_share
+            noise = listener.noise()
         finally:
             self.up.stand()
-        self.probes.append(Probe(self.cell, self.contestant, step, packets_per_s, run))
-        if run.is_lossless:
-            self.lossless = max(self.lossless, run.copies_per_s)
-        return run
-
-    def find_peak(self) -> None:
-        """The approximate peak: the turns then offer a little more."""
-        self.peak = max(peak_of(lambda rate: self.offer(rate, "find")), 1.0)
+        self.probes.append(Probe(self.cell, self.contestant, trial, run, share, noise))
+        return self.probes[-1]
 
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
@@ -187,14 +204,13 @@ def _probes_csv(probes: Sequence[Probe]) -> str:
 
 def _measure(cell: Cell, probes: list[Probe]) -> list[PiscesRow]:
     with _runners(cell, probes) as runners:
-        for runner in runners:
-            runner.find_peak()
+        found = in_turns([(search(cell.effort), runner.offer) for runner in runners])
         for _ in range(cell.peak_turns):
-            for runner in runners:
-                came = runner.offer(BEYOND_WHAT_CAME * runner.peak, "peak").copies_per_s
-                runner.at_peak.append(came)
-        _search(runners, cell.tries)
-        return [_row(runner, _ovs_beside(runner, runners)) for runner in runners]
+            for runner, one in zip(runners, found, strict=True):
+                trial = Trial(BEYOND_WHAT_CAME * max(one.peak_per_s, 1.0), TURN_S, "turn")
+                runner.at_peak.append(runner.offer(trial).copies_per_s)
+        pairs = [*zip(runners, found, strict=True)]
+        return [_row(*pair, *_ovs_beside(pair[0], pairs)) for pair in pairs]
 
 
 @contextlib.contextmanager
@@ -216,35 +232,21 @@ def _runners(cell: Cell, probes: list[Probe]) -> Iterator[list[_Runner]]:
         yield runners
 
 
-def _search(runners: Sequence[_Runner], tries: int) -> None:
-    """A step of each one's search after the other's."""
-    searches: list[tuple[_Runner, Search, float]] = []
-    for runner in runners:
-        steps = search_steps(tries)
-        searches.append((runner, steps, next(steps)))
-    while searches:
-        left = []
-        for runner, steps, part in searches:
-            is_lossless = runner.offer(part * runner.peak, "search").is_lossless
-            with contextlib.suppress(StopIteration):
-                left.append((runner, steps, steps.send(is_lossless)))
-        searches = left
-
-
-def _ovs_beside(runner: _Runner, runners: Sequence[_Runner]) -> _Runner:
+def _ovs_beside(runner: _Runner, pairs: Sequence[tuple[_Runner, Found]]) -> tuple[_Runner, Found]:
     """Open vSwitch with flow caches as this one's."""
     caches = runner.contestant.flow_caches
     return next(
-        one
-        for one in runners
-        if one.contestant.switch == OVS_NAME and one.contestant.flow_caches == caches
+        pair
+        for pair in pairs
+        if pair[0].contestant.switch == OVS_NAME and pair[0].contestant.flow_caches == caches
     )
 
 
-def _row(runner: _Runner, ovs: _Runner) -> PiscesRow:
+def _row(runner: _Runner, found: Found, ovs: _Runner, of_ovs: Found) -> PiscesRow:
     contestant, cell = runner.contestant, runner.cell
     options = optimise_option(contestant.variant, contestant.flow_caches)
     peak = median(runner.at_peak)
+    decided = next((one for one in reversed(runner.probes) if one.run is found.decided), None)
     return PiscesRow(
         **asdict(contestant),
         program=cell.program,
@@ -254,15 +256,19 @@ def _row(runner: _Runner, ovs: _Runner) -> PiscesRow:
         flows=runner.traffic.n_flows,
         frame_bytes=cell.frame_bytes,
         sets=1,
-        packets_per_s_lossless=runner.lossless,
+        packets_per_s_lossless=found.lossless_per_s,
         packets_per_s_peak=peak,
-        mbit_per_s_lossless=mbit_per_s(runner.lossless, cell.frame_bytes),
+        mbit_per_s_lossless=mbit_per_s(found.lossless_per_s, cell.frame_bytes),
         mbit_per_s_peak=mbit_per_s(peak, cell.frame_bytes),
-        lossless_of_ovs=ratio(runner.lossless, ovs.lossless),
+        lossless_of_ovs=ratio(found.lossless_per_s, of_ovs.lossless_per_s),
         # Turn by turn: from one to the next the machine is as fast, from the first to the last not.
         peak_of_ovs=median(
             [ratio(*pair) for pair in zip(runner.at_peak, ovs.at_peak, strict=True)]
         ),
+        trial_s=found.trial_s,
+        late_share=found.late_share,
+        kernel_share=decided.kernel_share if decided else float("nan"),
+        disturbed=float(decided is not None and decided.is_void),
     )
 
 

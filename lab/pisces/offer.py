@@ -7,7 +7,7 @@ from pathlib import Path
 from lab.bench.load import SPARE_S, Run
 from lab.peers import program
 from lab.pisces import traffic
-from lab.pisces.switches import KERNEL_NAME, Running
+from lab.pisces.switches import Running
 from lab.sites import LOAD_CPU, on_cpu
 
 ANY_UDP_PORT = 1
@@ -40,8 +40,7 @@ def offer(running: Running, offered: Traffic, packets_per_s: float, seconds: flo
         *("--first-viewer", f"{traffic.FIRST_RECEIVER}:{ANY_UDP_PORT}"),
         *("--rate", f"{packets_per_s:.3f}", "--seconds", f"{seconds:.3f}"),
     ]
-    if running.setting.contestant.switch == KERNEL_NAME:
-        # What is redirected comes without a packet of the kernel's around it.
-        argv.append("--xdp-sink")
+    # One sink for all, before the kernel makes a packet of its own of what comes.
+    argv.append("--xdp-sink")
     said = running.site.hosts.run(on_cpu(LOAD_CPU, argv), timeout_s=seconds + SPARE_S)
     return Run(n_viewers=1, **json.loads(said))

@@ -1,5 +1,6 @@
 """The contents of pisces.csv. Pure."""
 
+import math
 from dataclasses import dataclass
 
 BITS = 8
@@ -30,6 +31,14 @@ class PiscesRow:
     lossless_of_ovs: float
     """Beside Open vSwitch with flow caches alike, in the same set."""
     peak_of_ovs: float
+    trial_s: float = math.nan
+    """How long the trial was that decided about loss."""
+    late_share: float = math.nan
+    """Of its frames: those that came after the last one was sent."""
+    kernel_share: float = math.nan
+    """Of its processor time: what the kernel had, by its tick."""
+    disturbed: float = math.nan
+    """Of the sets: those in whose trial others used the processors each time."""
 
 
 def mbit_per_s(packets_per_s: float, frame_bytes: int) -> float:

@@ -96,6 +96,11 @@ class Running:
     pid: int | None
     """The kernel's own forwarding has no process."""
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Its process, if it has one."""
+        return () if self.pid is None else (self.pid,)
+
     def stand(self) -> None:
         """It stands until it may go on: others have their turn."""
         self._tell(signal.SIGSTOP)

@@ -41,7 +41,7 @@ class SwitchRow(Row):
 
     program: ClassVar[Path]
     variants = SWITCH_VARIANTS
-    options: ClassVar[tuple[str, ...]] = ()
+    options: tuple[str, ...] = ()
     """Further options of the switch."""
     _switch: Child | None = None
     _threads: tuple[int, ...] = ()
@@ -60,10 +60,14 @@ class SwitchRow(Row):
         wait = "sleep" if is_in_kernel else self.variant.wait
         argv += ["--engine", self.variant.engine, "--wait", wait, str(self.program)]
         log = self.folder / "switch.log"
-        self._switch = self.site.sfu.start(on_cpu(SFU_CPU, argv), log)
+        self._switch = self.site.sfu.start(self.placed(argv), log)
         self._switch.wait_for_line("ready:", READY_TIMEOUT_S)
         if is_in_kernel:
             self._threads = in_kernel.threads(self.site, self.variant.wait)
+
+    def placed(self, argv: list[str]) -> list[str]:
+        """The switch's command, on its processor."""
+        return on_cpu(SFU_CPU, argv)
 
     def stop(self) -> None:
         """Ends the switch."""

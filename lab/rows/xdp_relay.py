@@ -13,7 +13,7 @@ SUBSCRIBE_TIMEOUT_S = 120.0
 
 
 class XdpRelay(Row):
-    """The relay, on the site's one link."""
+    """The relay, on one link of the site."""
 
     name = "xdp_relay"
     label = "XDP relay by hand"
@@ -21,6 +21,7 @@ class XdpRelay(Row):
     variants = in_kernel.VARIANTS
     packages = "clang"
     is_optional = True
+    link_number = 0
     _child: Child | None = None
     _threads: tuple[int, ...] = ()
     _n_told = 0
@@ -33,7 +34,7 @@ class XdpRelay(Row):
     def start(self) -> None:
         """Starts it, without groups."""
         program, kernel_part = peers.build_xdp_relay()
-        link = self.site.links[0]
+        link = self.site.links[self.link_number]
         in_kernel.take_redirected(self.site)
         argv = [str(program), str(kernel_part), link.sfu_interface, str(SFU_IP), link.sfu_mac]
         self._child = self.site.sfu.start(on_cpu(LOAD_CPU, argv), self.folder / "xdp_relay.log")

@@ -19,6 +19,7 @@ from lab.csvs import text_of
 from lab.files import write_whole
 from lab.page import STYLE
 from lab.process import deaf_to_signals
+from lab.study import served, verdicts
 from lab.study.figures import figures
 from lab.study.folder import Folder, FolderError, Run
 from lab.study.measures import RunRow, SummaryRow, ViewerRow, last_copies_s, measured
@@ -46,12 +47,21 @@ class Derived:
     @property
     def checks(self) -> list[Check]:
         """What must hold, of what there are runs."""
-        return [check for check in self.results.checks if check.n_rows]
+        return _checks(self.results)
+
+    is_quick: bool
+    """What promises speed means nothing then."""
 
     @property
     def holds(self) -> bool:
         """Whether all of it does."""
-        return all(check.holds for check in self.checks)
+        return all(check.holds for check in self.checks) and not any(
+            self.is_judged(promise) and promise.holds is False for promise in self.promises
+        )
+
+    def is_judged(self, promise: Promise) -> bool:
+        """Whether it counts."""
+        return not (self.is_quick and promise.is_of_speed)
 
 
 def derive(folder: Folder) -> Derived:
@@ -67,6 +77,7 @@ def derive(folder: Folder) -> Derived:
         content["runs.csv"] = csv_of(RunRow, results.measured.runs)
         content["viewers.csv"] = csv_of(ViewerRow, results.measured.viewers)
         content["summary.csv"] = csv_of(SummaryRow, results.measured.summaries)
+    content.update(small_files(results, promises))
     for table in [*made, *(table for section in sections for table in section.tables)]:
         content[f"tables/{table.key}.csv"] = table.as_csv()
         content[f"tables/{table.key}.md"] = table.as_markdown()
@@ -88,6 +99,7 @@ def derive(folder: Folder) -> Derived:
             prose=PROSE.read_text(),
             sections=sections,
             promises=promises,
+            promises_judged=[not (folder.is_quick and one.is_of_speed) for one in promises],
             missing_benchmarks=[part.part for part in folder.missing_benchmarks()],
         )
     )
@@ -96,7 +108,19 @@ def derive(folder: Folder) -> Derived:
             shutil.rmtree(folder.path / old, ignore_errors=True)
         for name, data in content.items():
             write_whole(folder.path / name, data)
-    return Derived(results, promises)
+    return Derived(results, promises, folder.is_quick)
+
+
+def small_files(results: Results, promises: Sequence[Promise]) -> dict[str, str]:
+    """What is told of a study elsewhere, without its raw samples: verdicts, viewers served."""
+    files = {verdicts.FILE: verdicts.as_csv(verdicts.verdicts_of(_checks(results), promises))}
+    if results.series:
+        files[served.FILE] = served.as_csv(served.served_of(results.series))
+    return files
+
+
+def _checks(results: Results) -> list[Check]:
+    return [check for check in results.checks if check.n_rows]
 
 
 def benchmarks_of(folder: Folder) -> Benchmarks:

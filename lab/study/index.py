@@ -1,7 +1,7 @@
 """`index.html`: a page over all studies of a folder, and which rows have results in which."""
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 
@@ -16,13 +16,32 @@ from lab.study.published import PUBLISHED_ONLY
 INDEX = "index.html"
 
 
+RATES = (
+    "packets_out",
+    "copies_per_s_lossless",
+    "copies_per_s",
+    "lossless_bypass_copies_per_s",
+    "packets_per_s_lossless",
+)
+"""Columns that say whether anything was forwarded."""
+
+
 def rows_of(folder: Folder) -> set[str]:
-    """The rows that have results in a study: in runs, or in benchmarks."""
+    """The rows that have results in a study, in runs or in benchmarks: they forwarded something."""
     found: set[str] = set()
     for file in folder.path.glob("*.csv"):
         with file.open(newline="") as lines:
-            found |= {line["row"] for line in csv.DictReader(lines) if line.get("row") in ROWS}
+            found |= {
+                line["row"]
+                for line in csv.DictReader(lines)
+                if line.get("row") in ROWS and _forwards(line)
+            }
     return found
+
+
+def _forwards(line: Mapping[str, str]) -> bool:
+    rates = [float(line[name] or 0) for name in RATES if name in line]
+    return not rates or max(rates) > 0
 
 
 def rows_without_results(of: Iterable[Folder]) -> set[str]:

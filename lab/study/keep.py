@@ -10,22 +10,22 @@ the kept files.
 A folder is made whole in `studies/.keeping` and then renamed.
 """
 
+import re
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lab.bench.readme import FIGURE, kernel_of, replaced, section_of, thesis_of
+from lab.bench.checks import checks
+from lab.bench.readme import BENCHMARK, FIGURE, THESIS, KeptStudy, replaced, section_of
 from lab.files import alone
 from lab.process import REPOSITORY, deaf_to_signals
-from lab.study.derive import benchmarks_of, derive, results_of
+from lab.study import served, verdicts
+from lab.study.derive import benchmarks_of, derive, results_of, small_files
 from lab.study.folder import DIGITS, Folder, FolderError, folders, thinned
 from lab.study.index import write_index
-from lab.study.published import THESIS_BITRATES_MBPS
 
 README = REPOSITORY / "README.md"
 STUDIES = REPOSITORY / "studies"
-BENCHMARK = "bench"
-THESIS = "thesis"
-KERNEL = "kernel"
 FIGURES = {BENCHMARK: FIGURE, THESIS: "beside-4mbps-p4_recirculation"}
 """What README shows of them."""
 LEFT_OUT = ("logs", "figures", "tables", "viewers.csv", ".work")
@@ -40,6 +40,7 @@ FORMS: tuple[tuple[int, int | None], ...] = (
 )
 """Digits of a delay and samples of a run, at most; the first that is small enough is kept."""
 KEEPING = ".keeping"
+COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def keep(folder: Folder, studies: Path = STUDIES) -> Path:
@@ -50,11 +51,24 @@ def keep(folder: Folder, studies: Path = STUDIES) -> Path:
             f"{folder.path} is {'a short form' if folder.is_quick else 'unfinished'}: only whole "
             f"studies are kept; ./reprise-lab run {name} makes one"
         )
+    if why := without_commit(folder.sessions):
+        raise FolderError(f"{folder.path}: {why}")
     studies.mkdir(parents=True, exist_ok=True)
     with alone(studies) as is_alone:
         if not is_alone:
             raise FolderError(f"{studies}: another process is keeping a study")
         return _keep(folder, studies)
+
+
+def without_commit(sessions: Sequence[Mapping[str, object]]) -> str:
+    """Why a reader could not get the code that was measured; empty if all is of one commit."""
+    commits = {str(one.get("commit")) for one in sessions}
+    wrong = [one for one in sorted(commits) if not COMMIT.fullmatch(one)]
+    if wrong:
+        return f"expected sessions of a commit without changes, found {', '.join(wrong)}"
+    if len(commits) > 1:
+        return f"expected all sessions of one commit, found {', '.join(sorted(commits))}"
+    return ""
 
 
 def _keep(folder: Folder, studies: Path) -> Path:
@@ -122,27 +136,32 @@ def _n_bytes(place: Path) -> int:
     return sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
 
 
-def readme_section() -> str:
-    """README's section on performance, from the studies that are kept."""
-    kept = {one.experiment.experiment: one.path for one in folders(STUDIES)}
-    where = {name: str(path.relative_to(REPOSITORY)) for name, path in kept.items()}
-    parts = [
-        _benchmark(kept[BENCHMARK], where[BENCHMARK]) if BENCHMARK in kept else section_of(None, "")
-    ]
-    if KERNEL in kept:
-        parts.append(kernel_of(benchmarks_of(Folder.open(kept[KERNEL])), where[KERNEL]))
-    if THESIS in kept:
-        parts.append(thesis_of(where[THESIS], FIGURES[THESIS]))
-    return "\n\n".join(parts)
+def kept_studies(studies: Path = STUDIES) -> list[KeptStudy]:
+    """What README and docs/performance.md tell of them."""
+    return [_told(folder) for folder in folders(studies)]
 
 
-def _benchmark(kept: Path, where: str) -> str:
-    folder = Folder.open(kept)
-    series = results_of(folder).series
-    at_most = [one for one in series if one.summaries[0].bitrate_mbps == THESIS_BITRATES_MBPS[0]]
-    return section_of(benchmarks_of(folder), where, at_most)
+def _told(folder: Folder) -> KeptStudy:
+    name, found = folder.experiment.experiment, benchmarks_of(folder)
+    small = {
+        file: (folder.path / file).read_text()
+        for file in (verdicts.FILE, served.FILE)
+        if (folder.path / file).exists()
+    }
+    if verdicts.FILE not in small:
+        # A study that was kept before there were such files.
+        small = small_files(results_of(folder), checks(found))
+    return KeptStudy(
+        name,
+        str(folder.path.relative_to(REPOSITORY)),
+        {key: value for key, value in folder.sessions[-1].items() if isinstance(value, str)},
+        found,
+        verdicts.read(small[verdicts.FILE]),
+        served.read(small.get(served.FILE, "")),
+        {THESIS: FIGURES[THESIS]},
+    )
 
 
 def current_readme() -> str:
-    """README as it must be with the run that is kept."""
-    return replaced(README.read_text(), readme_section())
+    """README as it must be with the runs that are kept."""
+    return replaced(README.read_text(), section_of(kept_studies()))

@@ -14,6 +14,7 @@ from lab.page import Table
 from lab.rows import ROWS
 from lab.study.results import Check, Results
 
+NOT_JUDGED = "not judged in the short form"
 N_OPEN_COLUMNS = 20
 """A table with more is folded away."""
 
@@ -34,6 +35,8 @@ class Content:
     prose: str
     sections: Sequence[Section]
     promises: Sequence[Promise]
+    promises_judged: Sequence[bool]
+    """Of each, whether it means anything in this form of the study."""
     missing_benchmarks: Sequence[str]
 
 
@@ -88,7 +91,10 @@ def _checks(found: Sequence[Check], content: Content) -> str:
         for check in found
         if check.n_rows
     ]
-    items += [_promise(one) for one in content.promises]
+    items += [
+        _promise(one, is_judged=is_judged)
+        for one, is_judged in zip(content.promises, content.promises_judged, strict=True)
+    ]
     n_done = len(content.results.measured.runs)
     items.append(
         page.verdict(
@@ -97,7 +103,7 @@ def _checks(found: Sequence[Check], content: Content) -> str:
             (*(cell.name for cell in content.missing), *content.missing_benchmarks),
         )
     )
-    rows = {run.row for run in content.results.measured.runs}
+    rows = {run.row for run in content.results.measured.runs if run.packets_out}
     due = dict.fromkeys(
         name
         for part in content.experiment.loads
@@ -118,14 +124,15 @@ def _checks(found: Sequence[Check], content: Content) -> str:
 def _why_lacking(row: str, not_measured: Mapping[str, str]) -> str:
     """As the last session noted it, of the row's place or of one of its runs."""
     found = (why for what, why in not_measured.items() if row in re.findall(r"\w+", what))
-    return next(found, "not run yet")
+    return next(found, "no copy came")
 
 
-def _promise(promise: Promise) -> str:
-    kind = {True: "holds", False: "fails", None: "note"}[promise.holds]
+def _promise(promise: Promise, *, is_judged: bool) -> str:
+    kind = {True: "holds", False: "fails", None: "note"}[promise.holds if is_judged else None]
     entries = "".join(f"<li>{escape(value)}</li>" for value in promise.found.split("; "))
     name = escape(promise.name)
-    return f'<li><span class="{kind}">{promise.word}</span>: {name}<ul>{entries}</ul></li>'
+    word = promise.word if is_judged else NOT_JUDGED
+    return f'<li><span class="{kind}">{word}</span>: {name}<ul>{entries}</ul></li>'
 
 
 def _setup(experiment: Experiment) -> str:

@@ -232,7 +232,14 @@ def _checks(results: Results) -> list[Check]:
         for run in results.measured.runs
         if run.strangers or run.duplicates
     ]
+    silent = [
+        f"{one.part.part}, {label_of(one.row, one.variant)}: no copy of {packets} packets"
+        for one in results.series
+        if not any(run.packets_out for run in one.runs)
+        for packets in (sum(run.packets_in for run in one.runs),)
+    ]
     return [
+        Check("every row forwards", len(results.measured.runs), tuple(silent)),
         Check(
             "P4 rows lose, double, misorder and misdirect nothing where the sources lost nothing",
             len(lossless),

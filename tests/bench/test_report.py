@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -12,11 +13,14 @@ from lab.bench.checks import checks
 from lab.bench.fanout_figures import Beside
 from lab.bench.names import COLOURS, NAMES, count, number
 from lab.bench.plot import short
-from lab.bench.readme import BEGIN, END, MarkerError, replaced, section_of
+from lab.bench.readme import BEGIN, END, KeptStudy, MarkerError, replaced, section_of
 from lab.bench.report import Section, html_of, sections_of
 from lab.bench.results import FILES, Results, results_of
 from lab.bench.rows import ColumnError
 from lab.study.keep import README, current_readme
+from lab.study.results import Served
+from lab.study.served import ServedRow
+from lab.study.verdicts import Verdict
 from tests.bench.synthetic import files
 from tests.html_parser import Strict
 
@@ -169,19 +173,148 @@ def test_numbers_have_three_digits_and_axes_short_ones() -> None:
     assert [short(value) for value in (64, 1500, 1024, 2e6)] == ["64", "1.5k", "1,024", "2M"]
 
 
+def test_readme_says_of_every_kept_study_what_does_not_hold() -> None:
+    good, bad = Verdict("a promise", True, ""), Verdict("another | one", False, "0.9")
+    section = section_of(
+        [
+            kept_study("bench", results(), verdicts=[good]),
+            kept_study("pisces", results_of({}, SESSION, ()), verdicts=[good, bad]),
+        ]
+    )
+    where = "studies/pisces-x/report.html"
+    assert f"| [pisces]({where}) | 0123456789ab | 1 of 2 | another \\| one |" in section
+    assert "| 1 of 1 | - |" in section
+
+
+def test_readme_shows_each_row_of_the_viewers_study_in_a_column() -> None:
+    def row(name: str, engine: str, port: str, most: int, bad: int | None) -> ServedRow:
+        return ServedRow("2.5mbps", name, engine, port, "sleep", 20.0, Served(most, bad))
+
+    rows = [
+        row("p4_replication", "native", "afpacket", 2304, 2368),
+        row("ovs_group", "", "system", 1408, 1472),
+        row("pktswitch_sockets", "", "udp_batched", 4096, None),
+        ServedRow("2.5mbps-others", "janus_streaming", "", "", "", 20.0, Served(512, 576)),
+    ]
+    found = results_of({}, SESSION, ())
+    section = section_of([kept_study("viewers", found, served=rows)])
+    names = "P4, replication | Open vSwitch, group | pktswitch, sockets | Janus, RTP forwarders"
+    assert f"| | {names} |" in section
+    assert "| AF_PACKET, sleeping | 2,304 | 1,408 |  |  |" in section
+    assert "| UDP sockets, sleeping, in batches |  |  | 4,096 or more |  |" in section
+    assert "| as it is |  |  |  | 512 |" in section
+    assert "at commit 0123456789ab" in section
+
+
+def kernel_rows(sink: str, native: float) -> str:
+    named = {"p4_replication,kernel,xdp,shared": 2.7e6, "xdp_relay,,xdp,shared": 2.8e6}
+    named["p4_replication,native,afxdp,spin"] = native
+    return "".join(
+        f"{name},64,{rate:.0f},{rate:.0f},1,1,1,1,1,{sink},0\n" for name, rate in named.items()
+    )
+
+
+def test_the_promise_beside_af_xdp_rests_on_one_sink_and_the_other_is_a_second_column() -> None:
+    header = files()["kernel.csv"].split("\n", 1)[0] + ",sink,set\n"
+    text = header + kernel_rows("xdp", 0.9e6) + kernel_rows("tcx", 2.2e6)
+    found = results({"kernel.csv": text, "kernel-rounds.csv": text})
+    (promise,) = (one for one in checks(found) if "2.5 times" in one.name)
+    assert (promise.holds, promise.found) == (True, " 3.00")
+    # Counted at sinks of their own, as once, it would be no comparison.
+    mixed = header + kernel_rows("xdp", 1.2e6) + kernel_rows("tcx", 0.9e6)
+    (promise,) = (
+        one
+        for one in checks(results({"kernel.csv": mixed, "kernel-rounds.csv": mixed}))
+        if "2.5 times" in one.name
+    )
+    assert promise.holds is False
+    section = section_of([kept_study("kernel", found)])
+    assert "| copies of each packet, sink | 64, XDP | 64, TCX |" in section
+    assert "| P4, replication, native | 900,000 (0.32) | 2,200,000 (0.79) |" in section
+
+
+def test_one_that_was_measured_alone_is_beside_the_median_of_the_others_sets() -> None:
+    """Not beside its first set."""
+    alone, peer = (
+        "p4_replication,interpreter,afpacket,spin,64",
+        "pktswitch_bypass,,afpacket,spin,64",
+    )
+    delays = ",1,1,1,1,1"
+    header = files()["fanout.csv"].split("\n", 1)[0]
+    rates = (729000, 765000, 772000)
+    lines = [f"{alone},299000,299000{delays}", *(f"{peer},{n},{n}{delays}" for n in rates)]
+    for extra in ("", ",set"):
+        sets = ["", "", "", ""] if not extra else [",-1", ",0", ",1", ",2"]
+        text = "\n".join([header + extra, *map(str.__add__, lines, sets), ""])
+        rounds = results({"fanout-rounds.csv": text}).fanout_rounds
+        beside = Beside(rounds)
+        assert beside(rounds[0], rounds[1]) == pytest.approx(299 / 765)
+        assert not beside.in_turns(rounds[0], rounds[1])
+    # Sets that are there of one and not of the other are left out.
+    ours = "p4_replication,native,afpacket,spin,64"
+    lines = [
+        *(f"{ours},{rate},{rate}{delays},{n}" for n, rate in ((0, 90), (2, 60))),
+        *(f"{peer},{rate},{rate}{delays},{n}" for n, rate in enumerate((100, 50, 60))),
+    ]
+    rounds = results({"fanout-rounds.csv": "\n".join([f"{header},set", *lines, ""])}).fanout_rounds
+    assert Beside(rounds)(rounds[0], rounds[2]) == pytest.approx(0.95)
+
+
+def test_a_forwarder_that_forwards_nothing_is_no_result() -> None:
+    text = files()["fanout.csv"]
+    silent = re.sub(r"^(ovs_group,,afxdp,spin,64),[0-9]+", r"\1,0", text, flags=re.M)
+    assert silent != text
+    (check,) = (one for one in checks(results({"fanout.csv": silent})) if "forwards" in one.name)
+    assert (check.holds, check.is_of_speed) == (False, False)
+    assert "Open vSwitch, group, 64 copies: 0 (does not hold)" in check.found
+
+
+def test_an_urgent_stream_that_is_lost_and_packets_that_vanish_are_told_of_the_kernel_too() -> None:
+    header, native = files()["priority.csv"].splitlines()
+    lost = "p4_priority,kernel,xdp,thread,8,1.2,1,9,1,81,0.3,1,1984"
+    found = {
+        one.name: one.holds
+        for one in checks(results({"priority.csv": "\n".join([header, native, lost, ""])}))
+        if one.name.startswith("two streams")
+    }
+    assert len(found) == 3
+    assert set(found.values()) == {False}
+    shared = "p4_priority,kernel,xdp,thread,8,1.2,1,9,0.32,81,0.33,1,0"
+    found = {
+        one.name: one.holds
+        for one in checks(results({"priority.csv": "\n".join([header, native, shared, ""])}))
+        if one.name.startswith("two streams")
+    }
+    assert set(found.values()) == {True}
+
+
+def test_a_deciding_trial_that_others_disturbed_is_told() -> None:
+    header = files()["fanout.csv"].split("\n", 1)[0] + ",trial_s,is_disturbed\n"
+    line = "pktswitch_bypass,,afxdp,spin,64,1,1,1,1,1,1,1,60,"
+    for is_disturbed in (0, 1):
+        text = f"{header}{line}{is_disturbed}\n"
+        made = checks(results({"fanout-rounds.csv": text}))
+        (check,) = (one for one in made if "nobody else" in one.name)
+        assert check.holds is not bool(is_disturbed)
+
+
 def test_readme_is_current_with_the_run_that_is_kept() -> None:
     assert README.read_text() == current_readme(), "./reprise-lab keep makes it again"
 
 
+def kept_study(name: str, found: Results, **more: Any) -> KeptStudy:
+    return KeptStudy(name, f"studies/{name}-x", SESSION, found, **more)
+
+
 def test_readmes_section_takes_its_numbers_from_the_files() -> None:
-    section = section_of(results(), "studies/bench-x")
+    section = section_of([kept_study(name, results()) for name in ("bench", "kernel")])
     assert "| P4, replication, native | 748,000 (0.95) | 748,000 (0.95) |" in section
     kernel = "| P4, replication, kernel | 850,000 (0.85) | 2,040,000 (0.85) | 2,270,000 (0.85) | "
     assert f"{kernel}2,470,000 (0.85) |" in section
     assert "| XDP relay by hand | 1,000,000 | 2,400,000 | 2,670,000 | 2,910,000 |" in section
-    assert "| L2L3-ACL | 2,000,000 |  | 900,000 | 950,000 |" in section
-    assert "| L2L3-ACL, 1 flow | 2,000 | 300 | 120 | 40% |" in section
-    assert "These do not: at 64 copies, without loss: at least 90%" in section
+    assert "| L2L3-ACL | 2,000,000 (2.11) |  | 900,000 (0.95) | 950,000 |" in section
+    assert "| L2L3-ACL, 1 flow | 2,000 | 300 | 150 (50%) | 120 (40%) |" in section
+    assert "at commit 0123456789ab on a processor, 2 processors" in section
     assert replaced(f"a\n{BEGIN}\nold\n{END}\nb", "new") == f"a\n{BEGIN}\nnew\n{END}\nb"
     with pytest.raises(MarkerError):
         replaced("no marks", "new")

@@ -89,8 +89,8 @@ def test_two_groups_of_1_to_64_members_at_once(namespaces: None, logs: Path) -> 
                 for who, client in enumerate(clients):
                     client.ask(counter, f"{who} {number}")
                     client.ask(other, f"{who} {number} a", f"{who} {number} b")
-                    # A socket holds 208 KiB where nobody has raised the limit: of 64 members each has
-                    # 16 copies of a request, and takes those of three before the next ones are made.
+                    # A socket holds 208 KiB where nobody has raised the limit: each of 64 members
+                    # takes the 48 copies of three requests before the next ones are made.
                     gather(counter, of_counter, 1)
                     gather(other, of_other, 2)
             texts = {f"{who} {number}" for who in range(2) for number in range(N_ROUNDS)}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.bench import experiment, overload, priority, soak
-from lab.bench.fanout import measure
+from lab.bench import experiment, matrix, overload, priority, soak
 from lab.bench.forwarders import PRIORITY, Forwarder
-from lab.bench.results import FanoutRow
+from lab.bench.matrix import Cell
+from lab.bench.search import QUICK
 
 pytestmark = pytest.mark.alone
 
@@ -33,14 +33,15 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 def test_fan_out_in_small_yields_whole_rows(tmp_path: Path) -> None:
     fanouts = {"raw": 1}
-    todo = [(forwarder, fanouts.get(forwarder.row, 2)) for forwarder in FORWARDERS]
-    file = tmp_path / "fanout.csv"
-    file.write_text(experiment.csv_text(FanoutRow, [measure(*cell) for cell in todo]))
-    rows = rows_of(file)
+    todo = [Cell(0, (one,), fanouts.get(one.row, 2), QUICK) for one in FORWARDERS]
+    assert matrix.run(tmp_path, todo) == []
+    rows = rows_of(tmp_path / "fanout.csv")
     assert [row["row"] for row in rows] == [one.row for one in FORWARDERS]
     for row in rows:
         assert float(row["copies_per_s_peak"]) >= float(row["copies_per_s_lossless"]) > 0, row
+        assert row["sink"] == "xdp"
         if row["row"] != "raw":
+            assert float(row["trial_s"]) == QUICK.trial_s
             assert 0 < float(row["first_copy_p50_us"]) <= float(row["last_copy_p99_us"]), row
 
 

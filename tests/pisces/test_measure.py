@@ -13,6 +13,7 @@ import pytest
 
 from lab import peers
 from lab.bench.rows import rows_of
+from lab.bench.search import QUICK
 from lab.frames import checksums_are_right, parse_udp
 from lab.netns import NAME_PREFIX, NAMESPACES
 from lab.pisces import measure, traffic
@@ -109,7 +110,7 @@ def test_a_set_has_rates_and_ratios(
     load: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(measure, "CONTESTANTS", (NATIVE, OVS))
-    assert run(tmp_path, [Cell(0, "afxdp", "l2", 64, tries=1, peak_turns=1)]) == []
+    assert run(tmp_path, [Cell(0, "afxdp", "l2", 64, QUICK, peak_turns=1)]) == []
     ours, theirs = sorted(
         rows_of(PiscesRow, (tmp_path / measure.FILE).read_text(), measure.FILE),
         key=lambda one: one.switch != "reprise",
@@ -119,6 +120,7 @@ def test_a_set_has_rates_and_ratios(
     assert ours.peak_of_ovs == pytest.approx(
         ours.packets_per_s_peak / theirs.packets_per_s_peak, rel=1e-4
     )
+    assert ours.trial_s == theirs.trial_s == QUICK.trial_s
     probes = (tmp_path / "raw" / measure.PROBES_FILE).read_text().splitlines()
     assert len(probes) > 6
 

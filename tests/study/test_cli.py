@@ -1,6 +1,7 @@
 """`./reprise-lab`: what is chosen, what is gone on with, and what is said of mistakes."""
 
 import os
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,8 @@ from lab import cli, peers
 from lab.cli import main
 from lab.experiment import known
 from lab.study.folder import Folder
+from lab.study.index import rows_of
+from tests.bench.synthetic import files
 from tests.study.synthetic import runs_of
 
 TEXT = """
@@ -178,6 +181,71 @@ def test_a_mistake_is_told_in_a_line(
     assert says in said
     assert said.count("\n") == 1
     assert runs.folders == []
+
+
+BENCHMARK = """
+experiment: fast
+about: a benchmark
+source: tests
+parts:
+  - part: fanout
+    measure: fanout
+    quick: {short: true}
+"""
+
+
+def test_what_does_not_hold_in_a_benchmark_ends_with_one_and_speed_is_not_judged_in_a_short_form(
+    runs: Runs, tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "fast.yaml"
+    file.write_text(BENCHMARK)
+    # Recirculation is slower than it promises; then, of a row nothing comes.
+    slow = files()["fanout.csv"]
+    silent = re.sub(r"^(ovs_group,,afxdp,spin,64),[0-9]+", r"\1,0", slow, flags=re.M)
+
+    def measured(text: str) -> None:
+        def run_it(folder: Folder, *_: object, **__: object) -> None:
+            (folder.path / "fanout.csv").write_text(text)
+
+        monkeypatch.setattr(cli, "run_missing", run_it)
+
+    measured(slow)
+    assert run(file) == 1
+    assert "does not hold: at 64 copies, without loss: at least 90%" in capsys.readouterr().out
+    assert main(["run", str(file), "--quick", "--results", str(tmp_path / "quick")]) == 0
+    assert "not judged in the short form: at 64 copies" in capsys.readouterr().out
+    measured(silent)
+    assert main(["run", str(file), "--quick", "--results", str(tmp_path / "silent")]) == 1
+    assert "does not hold: everything that is measured forwards" in capsys.readouterr().out
+
+
+def test_benchmarks_are_compared_and_two_that_have_nothing_are_an_error(
+    runs: Runs, tmp_path: Path, capsys: Said
+) -> None:
+    file = tmp_path / "fast.yaml"
+    file.write_text(BENCHMARK)
+    a, b, empty = (
+        Folder.create(tmp_path / name, file.read_text(), str(file), NOW) for name in "abc"
+    )
+    rounds = "row,engine,port,wait,fanout,sink,copies_per_s_lossless\n"
+    line = "pktswitch_bypass,,afxdp,spin,64,xdp,"
+    for folder, rates in ((a, (100, 110)), (b, (130, 140))):
+        (folder.path / "fanout.csv").write_text(f"{rounds}{line}{rates[0]}\n")
+        both = "".join(f"{line}{rate}\n" for rate in rates)
+        (folder.path / "fanout-rounds.csv").write_text(f"{rounds}{both}")
+    capsys.readouterr()
+    assert main(["compare", str(a.path), str(b.path)]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"fanout.csv +pktswitch_bypass afxdp spin 64 xdp .* 1\.3 +B is higher", said)
+    assert main(["compare", str(empty.path), str(empty.path)]) == 1
+    assert "have nothing that was measured" in capsys.readouterr().err
+
+
+def test_a_row_that_forwarded_nothing_has_no_results(tmp_path: Path) -> None:
+    folder = Folder.create(tmp_path, TEXT.format(name="tiny"), "tiny.yaml", NOW)
+    (folder.path / "runs.csv").write_text("row,packets_out\nuserspace,0\np4_replication,9\n")
+    (folder.path / "fanout.csv").write_text("row,copies_per_s_lossless\novs_group,0\n")
+    assert rows_of(folder) == {"p4_replication"}
 
 
 def test_an_experiment_with_a_mistake_makes_no_folder(runs: Runs, file: Path, capsys: Said) -> None:

@@ -1,6 +1,7 @@
 """Keeping a study: small, whole, and in place of the one before, wherever it is cut short."""
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -15,8 +16,9 @@ import pytest
 from lab.files import alone
 from lab.process import REPOSITORY
 from lab.study import keep as keeping
-from lab.study.folder import Folder, FolderError
-from lab.study.keep import keep
+from lab.study import served, verdicts
+from lab.study.folder import Folder, FolderError, folders
+from lab.study.keep import keep, without_commit
 from tests.study.synthetic import run_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -25,6 +27,7 @@ TEXT = (
     "  - part: a\n    rows: [userspace]\n    viewers: [1, 3]\n    runs: 2\n"
     "    streams: [{packets_per_s: 100}]\n    quick: {viewers: 1, runs: 1}\n"
 )
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 KEEP = (
     "import sys; from pathlib import Path; from lab.study.folder import Folder; "
     "from lab.study.keep import keep; keep(Folder.open(Path(sys.argv[1])), Path(sys.argv[2]))"
@@ -34,7 +37,7 @@ KEEP = (
 def study(results: Path, days: int = 0, n_packets: int = 12, *, is_quick: bool = False) -> Folder:
     """A finished one; two of its runs have most samples."""
     made = Folder.create(results, TEXT, "small.yaml", NOW + timedelta(days), is_quick=is_quick)
-    made.add_session({"command": "test", "commit": "abc"})
+    made.add_session({"command": "test", "commit": COMMIT})
     random = Random(1)
     for cell in made.missing():
         n_here = n_packets if cell.viewers == 3 else 12
@@ -60,7 +63,8 @@ def test_what_is_kept_is_small_and_has_its_own_rows(tmp_path: Path) -> None:
     kept = keep(folder, studies)
     assert kept == studies / folder.path.name
     assert names(kept) == [
-        "experiment.yaml", "raw", "report.html", "runs.csv", "study.json", "summary.csv"
+        "checks.csv", "experiment.yaml", "raw", "report.html", "runs.csv", "served.csv",
+        "study.json", "summary.csv"
     ]  # fmt: skip
     assert list(Folder.open(kept).runs()) == list(folder.runs())
     assert "small" in (studies / "index.html").read_text()
@@ -113,6 +117,47 @@ def test_unfinished_and_short_studies_are_refused(tmp_path: Path) -> None:
         keep(folder, tmp_path / "studies")
     with pytest.raises(FolderError, match="is a short form"):
         keep(study(tmp_path / "results", days=1, is_quick=True), tmp_path / "studies")
+
+
+@pytest.mark.parametrize(
+    ("commits", "why"),
+    [
+        (
+            [f"{COMMIT}, changed"],
+            f"expected sessions of a commit without changes, found {COMMIT}, ",
+        ),
+        (["unknown"], "expected sessions of a commit without changes, found unknown"),
+        ([COMMIT, COMMIT[::-1]], "expected all sessions of one commit, found"),
+    ],
+)
+def test_a_study_of_no_commit_or_of_two_is_refused(
+    tmp_path: Path, commits: list[str], why: str
+) -> None:
+    folder = study(tmp_path / "results")
+    file = folder.path / "study.json"
+    said = json.loads(file.read_text())
+    said["sessions"] = [{**said["sessions"][0], "commit": commit} for commit in commits]
+    file.write_text(json.dumps(said))
+    with pytest.raises(FolderError, match=why):
+        keep(Folder.open(folder.path), tmp_path / "studies")
+
+
+def test_every_kept_study_names_its_commit() -> None:
+    kept = folders(keeping.STUDIES)
+    assert kept
+    sessions = [(one.path.name, session) for one in kept for session in one.sessions]
+    assert [name for name, session in sessions if without_commit([session])] == []
+
+
+def test_what_is_kept_says_which_of_its_checks_hold_and_how_many_viewers_are_served(
+    tmp_path: Path,
+) -> None:
+    kept = keep(study(tmp_path / "results"), tmp_path / "studies")
+    told = {one.name: one.holds for one in verdicts.read((kept / "checks.csv").read_text())}
+    assert told["every row forwards"] is True
+    rows = served.read((kept / "served.csv").read_text())
+    assert {(one.row, one.limit_ms) for one in rows} == {("userspace", 20.0), ("userspace", 150.0)}
+    assert {str(one.served) for one in rows} == {"3 or more"}
 
 
 def test_a_later_study_takes_the_place_of_the_one_before_and_of_no_other(tmp_path: Path) -> None:

@@ -392,7 +392,8 @@ def test_checks_say_where_a_p4_row_lost_what_the_source_did_not() -> None:
             yield replace(changed(run, slots=slots), facts=replace(FACTS, is_broken=True))
 
     found = Results(experiment, measured(experiment, spoilt()), ())
-    losing, misdirecting = found.checks
+    forwarding, losing, misdirecting = found.checks
+    assert forwarding.holds
     assert not losing.holds
     (failure,) = losing.failures
     assert failure.startswith(

@@ -4,11 +4,19 @@
 use dataplane::{engine::EngineFactory, interpret::InterpreterFactory};
 use dataplane_jit::{NativeFactory, NativeOptions};
 
+/// What PISCES (SIGCOMM 2016) has too: no flow cache, no prefetch, no fusion.
+const PISCES: [&str; 4] = [
+    "action-specialisation",
+    "parser-specialisation",
+    "inline-editing",
+    "incremental-checksum",
+];
+
 /// One engine with one choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
     options: Option<NativeOptions>,
-    /// Its name in the table: `naive`, `alone NAME`, `step N NAME`, `without NAME`, `all`; several
+    /// Its name in the table: `naive`, `alone NAME`, `step N NAME`, `without NAME`, `pisces`, `all`; several
     /// names if they are the same choice.
     pub roles: Vec<String>,
 }
@@ -26,7 +34,7 @@ fn options_of(names: &[&str]) -> NativeOptions {
 
 impl Variant {
     /// The interpreter; the native engine naive, with each optimisation alone, with one after the
-    /// other added, with all but each, with all.
+    /// other added, with all but each, with what PISCES has, with all.
     pub fn all() -> Vec<Self> {
         let names = NativeOptions::NAMES;
         let mut choices = vec![(NativeOptions::NAIVE, "naive".to_owned())];
@@ -41,6 +49,7 @@ impl Variant {
                 .collect();
             choices.push((options_of(&others), format!("without {name}")));
         }
+        choices.push((options_of(&PISCES), "pisces".to_owned()));
         choices.push((NativeOptions::ALL, "all".to_owned()));
         let mut variants = vec![Self {
             options: None,
@@ -122,9 +131,13 @@ mod tests {
             assert!(others.iter().all(|other| other.options != one.options));
         }
         let roles: Vec<&String> = variants.iter().flat_map(|it| &it.roles).collect();
-        assert_eq!(roles.len(), 3 + 3 * NativeOptions::NAMES.len());
+        assert_eq!(roles.len(), 4 + 3 * NativeOptions::NAMES.len());
         let with = |role: &str| variants.iter().find(|it| it.is(role)).unwrap();
         assert_eq!(with("naive").optimisations(), "none");
+        assert_eq!(
+            with("pisces").optimisations().split('+').count(),
+            PISCES.len()
+        );
         assert_eq!(with("all").optimisations(), "all");
         let last = NativeOptions::NAMES.len();
         assert!(with(&format!("step {last} {}", NativeOptions::NAMES[last - 1])).is("all"));
