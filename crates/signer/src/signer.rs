@@ -224,9 +224,9 @@ fn stamped(frame: &[u8]) -> Option<(Stamp, aom::chain::Hash)> {
     is_stamped.then(|| (packet.stamp, hash_of(packet.message)))
 }
 
-/// Of the chain's last state, on the wire's order. A signature that cannot be (s is 0) costs its nonce.
+/// Of the chain's last state, on the wire's order.
 fn signature_of(key: &Key, pool: &Pool, chain: &Chain) -> Option<[u8; SIGNATURE_BYTES]> {
-    let signature = pool.take()?.sign(key.signing_key(), &chain.state)?;
+    let signature = pool.sign(key.signing_key(), &chain.state)?;
     Some(to_wire(&signature))
 }
 
