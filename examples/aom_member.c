@@ -37,9 +37,11 @@ static int receive(aom_member *member, int n_messages) {
         if (aom_event_kind(event) == AOM_MESSAGE) {
             print_message(member, event);
             n_messages--;
+        } else if (aom_event_kind(event) == AOM_DROP) {
+            printf("drop %" PRIu64 " %" PRIu32 " to %" PRIu32 "\n", aom_event_epoch(event), aom_event_sequence(event),
+                   aom_event_last_sequence(event));
         } else {
-            printf("%s %" PRIu64 " %" PRIu32 "\n", aom_event_kind(event) == AOM_DROP ? "drop" : "evidence",
-                   aom_event_epoch(event), aom_event_sequence(event));
+            printf("evidence %" PRIu64 " %" PRIu32 "\n", aom_event_epoch(event), aom_event_sequence(event));
         }
         fflush(stdout);
         aom_event_free(event);

@@ -3,57 +3,103 @@
     replica.py MEMBER_FILE OWN_IP OTHER_IP...
 
 All replicas apply the same commands in the same order, without asking each other, as long as
-nothing is lost. A replica that misses a number asks the others, and believes one that shows the
-message's certificate. A number that all have missed is skipped by all. docs/aom.md describes the
-protocol.
+nothing is lost. A replica that misses numbers asks the others, and believes one that shows a
+message's certificate. Numbers that all have missed are skipped by all. docs/aom.md describes the
+protocol, and what it trusts the other replicas for.
+
+Requests and datagrams come from anybody: counter.py reads them.
 """
 
 import contextlib
-import json
 import queue
+import secrets
 import socket
 import sys
 import threading
 import time
-from typing import Any
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from dataclasses import replace
 
-from aom import DropNotification, Event, Member, Message
+from aom import DropNotification, Error, Event, Member, Message, proved_number
+from counter import NUMBER_LAST, Answer, Command, Counter, Number, Proved, Question, parse
 
 REPAIR_PORT = 60006
 ASK_EVERY_S = 0.02
+ANSWERS_MAX = 1000
+HISTORY_MAX = 100_000
+"""Messages that are kept for the others. Who misses an older one waits for another replica."""
 
-Number = tuple[int, int]
-"""Epoch and number."""
 
-
-class Counter:
-    """What is replicated: commands "CLIENT REQUEST ADD HOST PORT" in, the sum out."""
+class History:
+    """The last messages, by their numbers; two threads use it."""
 
     def __init__(self) -> None:
-        self.value = 0
-        self.answered: dict[str, tuple[int, int]] = {}
+        self._lock = threading.Lock()
+        self._numbers: list[Number] = []
+        self._proved: dict[Number, Proved] = {}
+        self._passed: Number = (0, 0)
+        self._forgotten: Number = (0, 0)
 
-    def apply(self, command: str) -> tuple[str, int, str, int]:
-        """The answer, and where it goes. A command that comes again is answered again only."""
-        client, request, add, host, port = command.split()
-        last, answer = self.answered.get(client, (-1, 0))
-        if int(request) > last:
-            self.value += int(add)
-            last, answer = int(request), self.value
-            self.answered[client] = last, answer
-        return f"{client} {last} {answer}", self.value, host, int(port)
+    def begin(self, number: Number) -> None:
+        """Of this number and those behind it something is known."""
+        with self._lock:
+            self._forgotten = (number[0], number[1] - 1)
+
+    def add(self, proved: Proved) -> None:
+        """Behind all others."""
+        with self._lock:
+            self._numbers.append(proved.number)
+            self._proved[proved.number] = proved
+            if len(self._numbers) > 2 * HISTORY_MAX:
+                gone, self._numbers = self._numbers[:-HISTORY_MAX], self._numbers[-HISTORY_MAX:]
+                self._forgotten = gone[-1]
+                for number in gone:
+                    del self._proved[number]
+
+    def pass_by(self, number: Number) -> None:
+        """All numbers up to this one have a message here or none."""
+        with self._lock:
+            self._passed = max(self._passed, number)
+
+    def last_of(self, epoch: int) -> int:
+        """The last number of an epoch that has a message here, or 0."""
+        with self._lock:
+            return self._last_of(epoch)
+
+    def answer(self, question: Question) -> Answer | None:
+        """What is known for certain; nothing if it is not known yet, or no longer."""
+        first, last = (question.epoch, question.first), (question.epoch, question.last)
+        with self._lock:
+            if question.wants_last:
+                if self._passed[0] <= question.epoch:
+                    return None
+                number = (question.epoch, self._last_of(question.epoch))
+                return Answer(question.nonce, self._proved.get(number))
+            if first <= self._forgotten:
+                return None
+            place = bisect_left(self._numbers, first)
+            if place < len(self._numbers) and self._numbers[place] <= last:
+                # What comes later is behind it.
+                return Answer(question.nonce, self._proved[self._numbers[place]])
+            return Answer(question.nonce, None) if self._passed >= last else None
+
+    def _last_of(self, epoch: int) -> int:
+        place = bisect_right(self._numbers, (epoch, NUMBER_LAST))
+        of, number = self._numbers[place - 1] if place else (0, 0)
+        return number if of == epoch else 0
 
 
 class Replica:
     """Applies what is ordered; what is missing is repaired first."""
 
     def __init__(self, member: Member, own: str, others: list[str]) -> None:
-        self.member, self.others = member, others
+        self.member, self.others = member, set(others)
         self.counter = Counter()
-        # By number: message and certificate, or None where it was dropped here.
-        self.history: dict[Number, tuple[bytes, bytes] | None] = {}
-        self.last: Number = (0, 0)
-        self.answers: queue.Queue[tuple[str, Any]] = queue.Queue()
+        self.history = History()
+        self.epoch = 0
+        # Bounded: whoever sends answers that nobody waits for fills no memory.
+        self.answers: queue.Queue[tuple[str, Answer]] = queue.Queue(ANSWERS_MAX)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind((own, REPAIR_PORT))
         threading.Thread(target=self.serve_others, daemon=True).start()
@@ -64,97 +110,124 @@ class Replica:
             self.take(event)
 
     def take(self, event: Event) -> None:
-        """The next number. Before a new epoch's first, what was lost at the end of the old one."""
+        """The next numbers. Before a new epoch's first, what was lost at the end of the old one."""
         if not isinstance(event, Message | DropNotification):
             sys.exit(f"the sequencer equivocates: {event}")
-        if self.last[0] and event.epoch > self.last[0]:
-            self.finish_epoch(self.last[0], event.epoch)
+        first = event.sequence if isinstance(event, Message) else event.first
+        if self.epoch == 0:
+            self.history.begin((event.epoch, first))
+        if event.epoch > self.epoch:
+            self.history.pass_by((event.epoch, 0))
+            if self.epoch:
+                self.finish_epoch(self.epoch)
+            self.epoch = event.epoch
         if isinstance(event, Message):
-            self.settle((event.epoch, event.sequence), (event.payload, event.certificate))
+            self.settle(Proved((event.epoch, first), event.payload, event.certificate))
         else:
-            self.repair((event.epoch, event.sequence))
+            self.history.pass_by((event.epoch, event.last))
+            self.repair(event.epoch, first, event.last)
 
-    def finish_epoch(self, epoch: int, next_epoch: int) -> None:
-        """The others may have got further in an epoch that is over for all."""
-        self.last = (next_epoch, 0)
-        ends = self.ask({"end of": epoch}).values()
-        own = max((number for of, number in self.history if of == epoch), default=0)
-        for number in range(own + 1, max([own, *ends]) + 1):
-            self.repair((epoch, number))
+    def finish_epoch(self, epoch: int) -> None:
+        """The others may have got further in an epoch that is over for all: they show how far."""
+        ends = self.ask(epoch, 1, NUMBER_LAST, wants_last=True)
+        last = max((end.number[1] for end in ends if end is not None), default=0)
+        own = self.history.last_of(epoch)
+        if own < last:
+            self.repair(epoch, own + 1, last)
 
-    def repair(self, number: Number) -> None:
-        """Another has it, or all have dropped it."""
-        self.history[number] = None
-        for answer in self.ask({"number": number}, enough=self.is_proved).values():
-            if answer is not None:
-                message, certificate = map(bytes.fromhex, answer)
-                self.settle(number, (message, certificate))
-                print(f"repaired {number}", flush=True)
-                return
-        print(f"skipped {number}", flush=True)
+    def repair(self, epoch: int, first: int, last: int) -> None:
+        """Another has a message, or all have dropped it. A gap may have billions of numbers."""
+        while first <= last:
+            found = [it for it in self.ask(epoch, first, last) if it is not None]
+            proved = min(found, key=lambda it: it.number, default=None)
+            end = last if proved is None else proved.number[1] - 1
+            if first <= end:
+                print(f"skipped ({epoch}, {first}) to {end}", flush=True)
+            if proved is not None:
+                self.settle(proved)
+                print(f"repaired {proved.number}", flush=True)
+            first = end + 2
 
-    def is_proved(self, answer: Any) -> bool:
-        """Whether an answer is a message that this replica's own key confirms."""
-        if answer is None:
-            return False
-        message, certificate = map(bytes.fromhex, answer)
-        return self.member.verify(certificate, message)
-
-    def settle(self, number: Number, proved: tuple[bytes, bytes]) -> None:
-        """Applies a command and answers its client."""
-        self.history[number] = proved
-        self.last = max(self.last, number)
-        answer, value, host, port = self.counter.apply(proved[0].decode())
-        print(f"{number[0]} {number[1]} {proved[0].decode()} = {value}", flush=True)
+    def settle(self, proved: Proved) -> None:
+        """Applies a command and answers its client; a message that is none changes nothing."""
+        self.history.add(proved)
+        self.history.pass_by(proved.number)
+        epoch, number = proved.number
+        command = Command.parse(proved.message)
+        if command is None:
+            print(f"{epoch} {number} is no command: {proved.message[:50]!r}", flush=True)
+            return
+        answer = self.counter.apply(command)
+        words = f"{command.client} {command.request} {command.add}"
+        print(f"{epoch} {number} {words} = {self.counter.value}", flush=True)
         with contextlib.suppress(OSError):  # A client that cannot be reached asks again.
-            self.socket.sendto(answer.encode(), (host, port))
+            self.socket.sendto(answer.encode(), (command.host, command.port))
 
-    def ask(self, question: dict[str, Any], enough: Any = lambda _: False) -> dict[str, Any]:
-        """Every other's answer, by who gave it, or the first that is enough; asked until there."""
-        asked = json.dumps(question)
-        answers: dict[str, Any] = {}
+    def ask(
+        self, epoch: int, first: int, last: int, *, wants_last: bool = False
+    ) -> list[Proved | None]:
+        """Every other's answer, or one that is the first number itself; asked until it is there."""
+        nonce = secrets.token_hex(16)
+        question = Question(nonce, epoch, first, last, wants_last)
+        answers: dict[str, Proved | None] = {}
         while len(answers) < len(self.others):
-            for other in set(self.others) - set(answers):
-                self.socket.sendto(asked.encode(), (other, REPAIR_PORT))
+            for other in self.others - answers.keys():
+                with contextlib.suppress(OSError):  # It is asked again.
+                    self.socket.sendto(question.to_bytes(), (other, REPAIR_PORT))
             until = time.monotonic() + ASK_EVERY_S
             while (left := until - time.monotonic()) > 0 and len(answers) < len(self.others):
                 try:
-                    who, (of, answer) = self.answers.get(timeout=left)
+                    who, answer = self.answers.get(timeout=left)
                 except queue.Empty:
                     break
-                if of != asked:
+                if answer.nonce != nonce:
                     continue
-                if enough(answer):
-                    return {who: answer}
+                proved = answer.proved
                 # A message that is not proved is no answer: whoever gave it may be lying.
-                if answer is None or isinstance(answer, int):
-                    answers[who] = answer
-        return answers
+                if proved is None or is_proved(self.member.verify, proved, question):
+                    answers[who] = proved
+                    if proved is not None and not wants_last and proved.number == (epoch, first):
+                        return [proved]
+        return list(answers.values())
 
     def serve_others(self) -> None:
         """Answers what is known for certain, and leaves the rest to be asked again."""
         while True:
             datagram, (who, port) = self.socket.recvfrom(65535)
-            document = json.loads(datagram)
-            if isinstance(document, list):
-                self.answers.put((who, document))
+            if who not in self.others or port != REPAIR_PORT:
                 continue
-            known, answer = self.known(document)
-            if known:
-                said = json.dumps([datagram.decode(), answer]).encode()
-                self.socket.sendto(said, (who, port))
+            said = parse(datagram)
+            if isinstance(said, Answer):
+                with contextlib.suppress(queue.Full):
+                    self.answers.put_nowait((who, said))
+            elif isinstance(said, Question):
+                answer = self.history.answer(said)
+                if answer is not None:
+                    with contextlib.suppress(OSError):  # It is asked again.
+                        self.socket.sendto(self.newest(answer).to_bytes(), (who, port))
 
-    def known(self, question: dict[str, Any]) -> tuple[bool, Any]:
-        """Of a number: its message and certificate, or None if it was dropped here, too."""
-        if "end of" in question:
-            epoch = question["end of"]
-            numbers = [number for of, number in list(self.history) if of == epoch]
-            return self.last[0] > epoch, max(numbers, default=0)
-        number = (question["number"][0], question["number"][1])
-        if number not in self.history:
-            return False, None
-        proved = self.history[number]
-        return True, proved and [part.hex() for part in proved]
+    def newest(self, answer: Answer) -> Answer:
+        """With what has come of the certificate since the message."""
+        proved = answer.proved
+        if proved is None:
+            return answer
+        message = Message(*proved.number, proved.message, proved.certificate)
+        return replace(answer, proved=replace(proved, certificate=self.member.certificate(message)))
+
+
+def is_proved(verify: Callable[[bytes, bytes], bool], proved: Proved, question: Question) -> bool:
+    """Whether the own key confirms a message under a number that was asked for.
+
+    A certificate is right for its own number only, so that number is compared too.
+    """
+    epoch, number = proved.number
+    if epoch != question.epoch or not question.first <= number <= question.last:
+        return False
+    try:
+        is_of_number = proved_number(proved.certificate) == proved.number
+        return is_of_number and verify(proved.certificate, proved.message)
+    except Error:  # It is no certificate.
+        return False
 
 
 def main() -> None:

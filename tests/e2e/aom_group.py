@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from aom import UDP_PORT, Event, Member, Message, request
+from aom import UDP_PORT, DropNotification, Event, Member, Message, request
 
 from lab.netns import HOST_INTERFACE, Namespace
 from tests.e2e.ordered import GROUP_IP, MEMBER_UDP_PORT, Ordered, ip_of
@@ -91,13 +91,22 @@ class Group:
 
 
 def next_events(member: Member, n_events: int) -> list[Event]:
-    """As they come; fails if they do not."""
+    """As they come, numbers that were dropped one by one; fails if they do not come."""
     events: list[Event] = []
     while len(events) < n_events:
         event = member.next(PATIENCE_S)
         assert event is not None, f"{len(events)} of {n_events} events came: {events[-3:]}"
-        events.append(event)
+        if isinstance(event, DropNotification):
+            numbers = range(event.first, event.last + 1)
+            events.extend(DropNotification(event.epoch, it, it) for it in numbers)
+        else:
+            events.append(event)
     return events
+
+
+def number_of(event: Event) -> int:
+    """Of one that `next_events` has returned."""
+    return event.first if isinstance(event, DropNotification) else event.sequence
 
 
 def messages(events: Sequence[Event]) -> list[Message]:
@@ -111,7 +120,7 @@ def brief(events: Sequence[Event]) -> list[tuple[int, str]]:
     """Numbers and messages; in place of a message that is none, what it is."""
     return [
         (
-            event.sequence,
+            number_of(event),
             event.payload.decode() if isinstance(event, Message) else type(event).__name__,
         )
         for event in events
@@ -131,6 +140,10 @@ class Client:
         for text in texts:
             datagram = request(text.encode(), signed=group.signed)
             self._socket.sendto(datagram, (group.address, UDP_PORT))
+
+    def send_to(self, address: tuple[str, int], datagram: bytes) -> None:
+        """One datagram to any address."""
+        self._socket.sendto(datagram, address)
 
     def send(self, place: tuple[int, int], *datagrams: bytes) -> None:
         """To a member's own socket, as anybody may."""

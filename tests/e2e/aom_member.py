@@ -39,8 +39,9 @@ def read(member: Member, ended: threading.Event) -> None:
         match event:
             case Message(epoch, number, payload, certificate):
                 tell(epoch, number, "message", payload.decode(), certificate.hex())
-            case DropNotification(epoch, number):
-                tell(epoch, number, "drop", "", "")
+            case DropNotification(epoch, first, last):
+                for number in range(first, last + 1):
+                    tell(epoch, number, "drop", "", "")
             case None:
                 sys.stdout.flush()
             case other:

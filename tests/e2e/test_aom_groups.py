@@ -23,8 +23,12 @@ N_ROUNDS = 5
 OTHER_IP = "239.1.0.2"
 OTHER_UDP_PORT = 61000
 CERTIFICATE_HEAD_BYTES = 15
-"""Proof, group, epoch, number; a tag a lane follows (crates/aom/src/certificate.rs)."""
+"""Proof, group, epoch, number; shards follow (crates/aom/src/certificate.rs)."""
 LANES = 4
+SHARD_BYTES = 1 + 4 * LANES
+"""The shard's number; a tag a lane."""
+VARIANTS_MAX = 16
+"""Of what a member keeps of one shard of one number (crates/aom/src/limits.rs)."""
 # The multicast groups of the group that was added first.
 SHARDS, RECEIVERS = 1, 2
 
@@ -50,7 +54,8 @@ def assert_certificates_convince(group: Group, certificate: bytes, message: Mess
     """All members, of just this; of a vector each knows its own tag."""
     payload = message.payload
     for place, member in enumerate(group.members):
-        own_tag = CERTIFICATE_HEAD_BYTES + 4 * place
+        shard, lane = divmod(place, LANES)
+        own_tag = CERTIFICATE_HEAD_BYTES + SHARD_BYTES * shard + 1 + 4 * lane
         assert member.verify(certificate, payload)
         assert not member.verify(certificate, altered(payload, place % len(payload)))
         for at in (1, 10, CERTIFICATE_HEAD_BYTES - 1, own_tag, own_tag + 3):
@@ -67,7 +72,7 @@ def assert_all_agree(group: Group, told: list[list[Event]], expected: set[str]) 
     assert all(one == first for one in delivered)
     shards = -(-len(group.members) // LANES)
     for message in first:
-        assert len(message.certificate) == CERTIFICATE_HEAD_BYTES + 4 * LANES * shards
+        assert len(message.certificate) == CERTIFICATE_HEAD_BYTES + SHARD_BYTES * shards
     assert_certificates_convince(group, first[-1].certificate, first[-1])
 
 
@@ -234,8 +239,9 @@ def test_what_no_member_is_to_take_is_refused_and_counted_by_its_reason(five: Fi
         "replayed": [own, of_second_shard] * 5,
         "beyond_window": [of_stamp(own, sequence=it) for it in (1026, 5000, 2**32 - 1)] * 3,
     }
-    kept = [of_stamp(own, sequence=far, tag=tag) for tag in range(4)]
-    refused["too_many"] = [of_stamp(own, sequence=far, tag=tag) for tag in range(4, 11)]
+    kept = [of_stamp(own, sequence=far, tag=tag) for tag in range(VARIANTS_MAX)]
+    more = range(VARIANTS_MAX, VARIANTS_MAX + 7)
+    refused["too_many"] = [of_stamp(own, sequence=far, tag=tag) for tag in more]
     member = five.group.members[0]
     before = member.counters
     datagrams = [datagram for reason in refused.values() for datagram in reason]

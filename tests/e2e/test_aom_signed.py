@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aom import DropNotification, Event, Message
+from aom import UDP_PORT, DropNotification, Event, Message, request
 
 from lab.process import Child, run
 from tests.e2e import secp256k1
-from tests.e2e.aom_group import Client, Group, brief, messages, next_events
+from tests.e2e.aom_group import Client, Group, brief, messages, next_events, number_of
 from tests.e2e.ordered import AOM_PK, SIGNER, Ordered, ordered
 
 N_MEMBERS = 3
@@ -21,6 +21,7 @@ CLIENT, SIGNER_HOST = 4, 5
 FULL = ("--pool", "1000", "--fill", "1000")
 # With so few nonces of so many no packet is signed for itself, but every 64th or after 1 ms.
 STARVED = ("--pool", "65536", "--fill", "200", "--threads", "0")
+FRESH = ("--fresh-nonces",)
 CERTIFICATE_HEAD = struct.Struct(">BHQI64s32s")
 """Proof, group, epoch, number, signature, link; a hash of each later message follows."""
 
@@ -105,7 +106,11 @@ def test_the_published_signatures_verify_and_no_altered_one_does() -> None:
         assert not secp256k1.verify(key, hashlib.sha256(digest).digest(), signature)
 
 
-@pytest.mark.parametrize("options", [FULL, STARVED], ids=["every packet", "the last of a burst"])
+@pytest.mark.parametrize(
+    "options",
+    [FULL, FRESH, STARVED],
+    ids=["every packet", "every packet, without a pool", "the last of a burst"],
+)
 def test_members_agree_on_what_an_unrelated_implementation_verifies(
     signed: Signed, options: tuple[str, ...]
 ) -> None:
@@ -131,10 +136,32 @@ def test_members_agree_on_what_an_unrelated_implementation_verifies(
     counted = counters(signer)
     assert counted["linked"] == len(texts)
     n_signatures = counted["signed"] + counted["signed late"]
-    if options == FULL:
-        assert n_signatures == len(texts)
-    else:
+    if options == STARVED:
         assert 0 < n_signatures < len(texts)
+    else:
+        assert n_signatures == len(texts)
+
+
+def test_a_wrong_digest_is_a_drop_at_every_member_and_no_gap_of_the_signer(signed: Signed) -> None:
+    signer = signed.start_signer(*FULL)
+    signed.join_all()
+    signed.client.ask(signed.group, "before")
+    wrong = bytearray(request(b"wrong", signed=True))
+    wrong[12] ^= 1
+    signed.client.send_to((signed.group.address, UDP_PORT), bytes(wrong))
+    signed.client.ask(signed.group, "after")
+    for told in signed.group.told(3):
+        assert brief(told) == [(1, "before"), (2, "DropNotification"), (3, "after")]
+    counted = counters(signer)
+    assert (counted["linked"], counted["wrong digest"], counted["gaps"]) == (3, 1, 0)
+
+
+def test_the_signer_and_the_service_leave_no_core_dump(signed: Signed) -> None:
+    signed.start_signer(*FULL)
+    for name in ("signer", "service"):
+        limits = Path(f"/proc/{signed.whole.processes[name].pid}/limits").read_text()
+        (core,) = [line for line in limits.splitlines() if line.startswith("Max core file size")]
+        assert core.split()[4:6] == ["0", "0"], name
 
 
 def test_a_stream_that_ends_is_verified_with_no_further_packet(signed: Signed) -> None:
@@ -174,8 +201,8 @@ def test_a_signer_that_is_killed_in_the_middle_costs_what_it_had_not_signed(
     signed.client.ask(signed.group, *after)
     for member, first in zip(signed.group.members, told, strict=True):
         events: list[Event] = [*first, *next_events(member, 300)]
-        assert [event.sequence for event in events] == list(range(1, 401))
-        drops = [event.sequence for event in events if isinstance(event, DropNotification)]
+        assert [number_of(event) for event in events] == list(range(1, 401))
+        drops = [event.first for event in events if isinstance(event, DropNotification)]
         # One run of numbers: those that the first signer had not signed, up to the next signer's.
         assert drops[0] <= 151
         assert drops[-1] <= 250

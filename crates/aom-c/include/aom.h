@@ -20,7 +20,7 @@ typedef struct aom_event aom_event;
 
 enum aom_kind {
     AOM_MESSAGE = 1, /* the message with the next sequence number */
-    AOM_DROP = 2,    /* the message with the next sequence number was lost */
+    AOM_DROP = 2,    /* the messages with the next sequence numbers, one or billions, were lost */
     AOM_EVIDENCE = 3 /* equivocation: the sequencer authenticated two messages with one sequence number */
 };
 
@@ -43,7 +43,11 @@ void aom_event_free(aom_event *event);
 /* Returns one of aom_kind. */
 int aom_event_kind(const aom_event *event);
 uint64_t aom_event_epoch(const aom_event *event);
+
+/* The sequence number of a message or of AOM_EVIDENCE. Of AOM_DROP the first number that was lost; all numbers up to
+ * aom_event_last_sequence were. */
 uint32_t aom_event_sequence(const aom_event *event);
+uint32_t aom_event_last_sequence(const aom_event *event);
 
 /* The bytes of a message and of its certificate, valid until aom_event_free; NULL and 0 for other events. */
 const uint8_t *aom_event_message(const aom_event *event, size_t *message_bytes);
@@ -52,10 +56,21 @@ const uint8_t *aom_event_certificate(const aom_event *event, size_t *certificate
 /* The two hashes of an AOM_EVIDENCE event, 64 bytes, valid until aom_event_free; NULL for other events. */
 const uint8_t *aom_event_hashes(const aom_event *event);
 
-/* Verifies another member's certificate of a message with this member's own keys: 1 if it is valid, 0 if not.
- * Bytes that cannot be parsed as a certificate are an error. */
+/* The certificate of a message of the current epoch with what has come since its delivery: to be asked for when the
+ * message is shown to another member. If somebody sends false tags, it convinces members that the message's own
+ * certificate does not. Returns 1 and an event that has the certificate and no message, which the caller frees with
+ * aom_event_free, or 0 if there is no other certificate than the message's own. */
+int aom_certificate(aom_member *member, uint64_t epoch, uint32_t sequence, aom_event **event);
+
+/* Verifies another member's certificate of a message with this member's own keys: 1 if it is valid, 0 if not. It
+ * proves the epoch and the sequence number that aom_certificate_number returns, and no other: compare them with those
+ * that you asked for. Bytes that cannot be parsed as a certificate are an error. */
 int aom_verify(aom_member *member, const uint8_t *certificate, size_t certificate_bytes, const uint8_t *message,
                size_t message_bytes);
+
+/* Reads the epoch and the sequence number of a certificate. Bytes that cannot be parsed as a certificate are an
+ * error. */
+int aom_certificate_number(const uint8_t *certificate, size_t certificate_bytes, uint64_t *epoch, uint32_t *sequence);
 
 /* Datagrams that a member has received since it joined, and those that it refused, by reason. */
 typedef struct aom_counters {

@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
+use aom::certificate::Certificate;
 use aom::event::Event;
 use aom_member::{Counters, Joined};
 
@@ -23,6 +24,8 @@ pub struct AomEvent {
     kind: c_int,
     epoch: u64,
     sequence: u32,
+    /// Of a drop; otherwise the same number.
+    last_sequence: u32,
     message: Vec<u8>,
     certificate: Vec<u8>,
     hashes: Option<[u8; 64]>,
@@ -184,6 +187,15 @@ pub unsafe extern "C" fn aom_event_sequence(event: *const AomEvent) -> u32 {
 
 /// # Safety
 ///
+/// `event` is NULL or one that is not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_event_last_sequence(event: *const AomEvent) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { event.as_ref() }.map_or(0, |event| event.last_sequence)
+}
+
+/// # Safety
+///
 /// `event` is NULL or one that is not freed; `message_bytes` is NULL or a place for a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_event_message(
@@ -254,6 +266,71 @@ pub unsafe extern "C" fn aom_verify(
 
 /// # Safety
 ///
+/// `member` is one that has not left; `event` is a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_certificate(
+    member: *mut AomMember,
+    epoch: u64,
+    sequence: u32,
+    event: *mut *mut AomEvent,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let (member, place) = unsafe { (member.as_ref(), event.as_mut()) };
+    let (Some(member), Some(place)) = (member, place) else {
+        return fail(
+            "expected a member and a place for an event, found NULL",
+            ERROR,
+        );
+    };
+    *place = std::ptr::null_mut();
+    match member.0.certificate(epoch, sequence) {
+        Ok(None) => 0,
+        Ok(Some(certificate)) => {
+            *place = Box::into_raw(Box::new(AomEvent {
+                certificate: certificate.to_bytes(),
+                ..AomEvent::empty(MESSAGE, epoch, sequence)
+            }));
+            1
+        }
+        Err(error) => fail(error, ERROR),
+    }
+}
+
+/// # Safety
+///
+/// The certificate has so many bytes; `epoch` and `sequence` are places for numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aom_certificate_number(
+    certificate: *const u8,
+    certificate_bytes: usize,
+    epoch: *mut u64,
+    sequence: *mut u32,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let (certificate, epoch, sequence) = unsafe {
+        (
+            bytes_at(certificate, certificate_bytes),
+            epoch.as_mut(),
+            sequence.as_mut(),
+        )
+    };
+    let (Some(certificate), Some(epoch), Some(sequence)) = (certificate, epoch, sequence) else {
+        return fail(
+            "expected a certificate and places for its numbers, found NULL",
+            ERROR,
+        );
+    };
+    match Certificate::from_bytes(certificate) {
+        Ok(certificate) => {
+            (*epoch, *sequence) = (certificate.epoch, certificate.sequence);
+            0
+        }
+        Err(error) => fail(error, ERROR),
+    }
+}
+
+/// # Safety
+///
 /// `member` is one that has not left; `counters` is a place for them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_count(member: *mut AomMember, counters: *mut AomCounters) -> c_int {
@@ -301,23 +378,33 @@ impl From<Counters> for AomCounters {
     }
 }
 
-impl From<Event> for AomEvent {
-    fn from(event: Event) -> AomEvent {
-        let empty = |kind, epoch, sequence| AomEvent {
+impl AomEvent {
+    fn empty(kind: c_int, epoch: u64, sequence: u32) -> AomEvent {
+        AomEvent {
             kind,
             epoch,
             sequence,
+            last_sequence: sequence,
             message: Vec::new(),
             certificate: Vec::new(),
             hashes: None,
-        };
+        }
+    }
+}
+
+impl From<Event> for AomEvent {
+    fn from(event: Event) -> AomEvent {
+        let empty = AomEvent::empty;
         match event {
             Event::Message(message) => AomEvent {
                 certificate: message.certificate.to_bytes(),
                 message: message.payload,
                 ..empty(MESSAGE, message.epoch, message.sequence)
             },
-            Event::Drop(drop) => empty(DROP, drop.epoch, drop.sequence),
+            Event::Drop(drop) => AomEvent {
+                last_sequence: drop.last,
+                ..empty(DROP, drop.epoch, drop.first)
+            },
             Event::Evidence(evidence) => {
                 let mut hashes = [0; 64];
                 hashes[..32].copy_from_slice(&evidence.first);

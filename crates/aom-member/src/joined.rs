@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use aom::certificate::CertificateError;
+use aom::certificate::{Certificate, CertificateError};
 use aom::event::Event;
 use aom::wire::{UDP_PORT, Variant};
 use aom_config::member_file::{MemberFile, MemberFileError};
@@ -167,6 +167,19 @@ impl Joined {
     /// If the bytes are no certificate.
     pub fn verify(&self, certificate: &[u8], message: &[u8]) -> Result<bool, CertificateError> {
         self.member.verify(certificate, message)
+    }
+
+    /// The certificate of a message of the current epoch, with what has come since its delivery; `None` if there is no
+    /// other than the message's own. To be asked for when the message is shown to another member.
+    ///
+    /// # Errors
+    /// If the member has ended.
+    pub fn certificate(
+        &self,
+        epoch: u64,
+        sequence: u32,
+    ) -> Result<Option<Certificate>, MemberError> {
+        self.member.certificate(epoch, sequence)
     }
 
     /// The last membership.

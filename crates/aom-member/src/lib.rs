@@ -2,8 +2,8 @@
 //! thread of its own. The configuration service keeps a [`Joined`] member, which has a member file, in its
 //! group. For a [`Member`] the caller gives the membership.
 //!
-//! Events that the application does not take in time wait, at most [`EVENTS_MAX`]. Then the member stops
-//! reading and the kernel's buffer fills. A datagram that the kernel loses becomes a drop-notification, as
+//! Events that the application does not take in time wait, at most [`EVENTS_MAX`] and some more than
+//! [`EVENT_BYTES_MAX`]. Then the member stops reading and the kernel's buffer fills. A datagram that the kernel loses becomes a drop-notification, as
 //! after any other loss. Every loss is reported.
 
 mod joined;
@@ -33,6 +33,8 @@ pub use sender::{SendError, Sender};
 
 /// The most events that wait for the application.
 pub const EVENTS_MAX: usize = 4096;
+/// The bytes of their messages and certificates at which the member stops reading.
+pub const EVENT_BYTES_MAX: usize = 16 << 20;
 /// Bytes of the socket's receive buffer, which the kernel fills while the member does not read.
 pub const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 
@@ -68,6 +70,12 @@ enum Command {
         peers: Vec<SocketAddr>,
         done: oneshot::Sender<Result<(), MembershipError>>,
     },
+    /// The certificate of a delivered message, with what has come since.
+    Certificate {
+        epoch: u64,
+        sequence: u32,
+        done: oneshot::Sender<Option<Certificate>>,
+    },
     /// Ends the membership; the application is told why behind the remaining events.
     Leave { because: String },
 }
@@ -102,7 +110,7 @@ impl Member {
         confirms: Option<(SigningKey, Vec<SocketAddr>)>,
     ) -> Result<Member, MemberError> {
         let shared = Arc::new(Shared {
-            mailbox: Mailbox::new(EVENTS_MAX),
+            mailbox: Mailbox::new(EVENTS_MAX, EVENT_BYTES_MAX),
             memberships: Mutex::new(vec![membership.clone()]),
             counters: Mutex::new(Counters::default()),
         });
@@ -180,6 +188,27 @@ impl Member {
         let memberships = lock(&self.shared.memberships).clone();
         let mut memberships = memberships.iter();
         Ok(memberships.any(|membership| certificate.verify(membership, message)))
+    }
+
+    /// The certificate of a message of the current epoch, with what has come since its delivery; `None` if there is no
+    /// other than the message's own. [`Receiver::certificate`](aom::receiver::Receiver::certificate) says more.
+    ///
+    /// # Errors
+    /// If the member has ended.
+    pub fn certificate(
+        &self,
+        epoch: u64,
+        sequence: u32,
+    ) -> Result<Option<Certificate>, MemberError> {
+        let (done, answer) = oneshot::channel();
+        let command = Command::Certificate {
+            epoch,
+            sequence,
+            done,
+        };
+        let gone = || MemberError::Ended("its thread is gone".to_owned());
+        self.commands.send(command).map_err(|_| gone())?;
+        answer.blocking_recv().map_err(|_| gone())
     }
 
     /// The last membership.

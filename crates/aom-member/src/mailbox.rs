@@ -1,5 +1,5 @@
-//! Events between a member's thread and its application. The number is bounded, and each side waits for the
-//! other.
+//! Events between a member's thread and its application. Their number and bytes are bounded, and each side waits for
+//! the other.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -13,6 +13,7 @@ use crate::lock;
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     events_max: usize,
+    bytes_max: usize,
     inside: Mutex<Inside>,
     filled: Condvar,
     emptied: Notify,
@@ -21,13 +22,16 @@ pub(crate) struct Mailbox {
 #[derive(Debug, Default)]
 struct Inside {
     events: VecDeque<Event>,
+    /// Of the events' messages and certificates.
+    n_bytes: usize,
     closed_because: Option<String>,
 }
 
 impl Mailbox {
-    pub(crate) fn new(events_max: usize) -> Mailbox {
+    pub(crate) fn new(events_max: usize, bytes_max: usize) -> Mailbox {
         Mailbox {
             events_max,
+            bytes_max,
             inside: Mutex::default(),
             filled: Condvar::new(),
             emptied: Notify::new(),
@@ -47,12 +51,17 @@ impl Mailbox {
 
     pub(crate) fn has_room(&self) -> bool {
         let inside = lock(&self.inside);
-        inside.events.len() < self.events_max || inside.closed_because.is_some()
+        let has_room = inside.events.len() < self.events_max && inside.n_bytes < self.bytes_max;
+        has_room || inside.closed_because.is_some()
     }
 
-    /// One datagram may give more events than there is room for: a signature releases a whole chain.
+    /// One datagram may give more events than there is room for: a signature releases a whole chain. Drops behind drops
+    /// need no room.
     pub(crate) fn put(&self, event: Event) {
-        lock(&self.inside).events.push_back(event);
+        let mut inside = lock(&self.inside);
+        inside.n_bytes += event.heap_bytes();
+        event.queue(&mut inside.events);
+        drop(inside);
         self.filled.notify_one();
     }
 
@@ -68,6 +77,7 @@ impl Mailbox {
         let mut inside = lock(&self.inside);
         loop {
             if let Some(event) = inside.events.pop_front() {
+                inside.n_bytes -= event.heap_bytes();
                 self.emptied.notify_one();
                 return Ok(Some(event));
             }
@@ -91,17 +101,81 @@ impl Mailbox {
 mod tests {
     use std::sync::Arc;
 
-    use aom::event::DropNotification;
+    use aom::certificate::{Certificate, Proof};
+    use aom::event::{DropNotification, Evidence, Message};
 
     use super::*;
 
+    const BYTES_MAX: usize = 1000;
+
+    fn with_room_for(events_max: usize) -> Mailbox {
+        Mailbox::new(events_max, BYTES_MAX)
+    }
+
     fn event(sequence: u32) -> Event {
-        Event::Drop(DropNotification { epoch: 1, sequence })
+        Event::Evidence(Evidence {
+            epoch: 1,
+            sequence,
+            first: [1; 32],
+            second: [2; 32],
+        })
+    }
+
+    fn dropped(first: u32, last: u32) -> Event {
+        let epoch = 1;
+        Event::Drop(DropNotification { epoch, first, last })
+    }
+
+    fn message(sequence: u32, payload_bytes: usize) -> Event {
+        Event::Message(Message {
+            epoch: 1,
+            sequence,
+            payload: vec![0; payload_bytes],
+            certificate: Certificate {
+                group: 1,
+                epoch: 1,
+                sequence,
+                proof: Proof::Tags(Vec::new()),
+            },
+        })
+    }
+
+    #[test]
+    fn drops_that_follow_each_other_are_one_event_until_it_is_taken() {
+        let mailbox = with_room_for(2);
+        mailbox.put(dropped(1, 5));
+        mailbox.put(dropped(6, 6));
+        mailbox.put(dropped(7, u32::MAX - 1));
+        assert!(mailbox.has_room());
+        assert_eq!(
+            mailbox.take(Duration::ZERO),
+            Ok(Some(dropped(1, u32::MAX - 1)))
+        );
+        mailbox.put(dropped(u32::MAX, u32::MAX));
+        assert_eq!(
+            mailbox.take(Duration::ZERO),
+            Ok(Some(dropped(u32::MAX, u32::MAX)))
+        );
+        assert_eq!(mailbox.take(Duration::ZERO), Ok(None));
+    }
+
+    #[test]
+    fn large_messages_fill_it_before_there_are_many() {
+        let mailbox = with_room_for(100);
+        mailbox.put(message(1, BYTES_MAX - 1));
+        assert!(mailbox.has_room());
+        mailbox.put(message(2, 1));
+        assert!(!mailbox.has_room());
+        assert_eq!(
+            mailbox.take(Duration::ZERO),
+            Ok(Some(message(1, BYTES_MAX - 1)))
+        );
+        assert!(mailbox.has_room());
     }
 
     #[test]
     fn events_come_in_order_and_then_there_is_none() {
-        let mailbox = Mailbox::new(2);
+        let mailbox = with_room_for(2);
         mailbox.put(event(1));
         mailbox.put(event(2));
         assert!(!mailbox.has_room());
@@ -113,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_is_inside_is_taken_after_it_was_closed() {
-        let mailbox = Mailbox::new(2);
+        let mailbox = with_room_for(2);
         mailbox.put(event(1));
         mailbox.close("first".to_owned());
         mailbox.close("second".to_owned());
@@ -123,7 +197,7 @@ mod tests {
 
     #[test]
     fn who_waits_is_woken_on_either_side() {
-        let mailbox = Arc::new(Mailbox::new(1));
+        let mailbox = Arc::new(with_room_for(1));
         let taker = {
             let mailbox = Arc::clone(&mailbox);
             std::thread::spawn(move || {

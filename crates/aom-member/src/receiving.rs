@@ -6,11 +6,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use aom::certificate::Certificate;
 use aom::confirm::{Confirming, RefusedConfirms};
 use aom::event::Event;
 use aom::membership::{Membership, MembershipError};
 use aom::receiver::Receiver;
 use aom::refused::Refused;
+use aom::wire::ConfirmPacket;
 use k256::ecdsa::SigningKey;
 use tokio::sync::mpsc;
 
@@ -46,6 +48,8 @@ pub(crate) struct Task {
     socket: UdpSocket,
     core: Core,
     peers: Vec<SocketAddr>,
+    /// Confirms from other addresses than the peers'. Their signatures are not verified.
+    n_strange_confirms: u64,
     shared: Arc<Shared>,
     begun: Instant,
 }
@@ -75,6 +79,7 @@ impl Task {
             socket,
             core,
             peers,
+            n_strange_confirms: 0,
             shared,
             begun: Instant::now(),
         })
@@ -117,16 +122,21 @@ impl Task {
     fn read(&mut self, socket: &tokio::net::UdpSocket, buffer: &mut [u8]) -> io::Result<()> {
         let mut n_datagrams = 0;
         for _ in 0..DATAGRAMS_AT_ONCE {
-            let n_bytes = match socket.try_recv(buffer) {
-                Ok(n_bytes) => n_bytes,
+            let (n_bytes, from) = match socket.try_recv_from(buffer) {
+                Ok(received) => received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // ICMP reports that the peer of an earlier confirm is not there.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(error),
             };
             n_datagrams += 1;
-            let now = self.begun.elapsed();
-            self.core.handle_datagram(now, &buffer[..n_bytes]);
+            let datagram = &buffer[..n_bytes];
+            // Of the sequencer's packets nothing is known by their address: they have that of a request's sender.
+            if ConfirmPacket::read(datagram).is_some() && !self.peers.contains(&from) {
+                self.n_strange_confirms += 1;
+                continue;
+            }
+            self.core.handle_datagram(self.begun.elapsed(), datagram);
         }
         lock(&self.shared.counters).datagrams += n_datagrams;
         Ok(())
@@ -140,6 +150,15 @@ impl Task {
                 peers,
                 done,
             }) => (membership, last, peers, done),
+            Some(Command::Certificate {
+                epoch,
+                sequence,
+                done,
+            }) => {
+                // The caller may have given up waiting.
+                let _ = done.send(self.core.certificate(epoch, sequence));
+                return ControlFlow::Continue(());
+            }
             Some(Command::Leave { because }) => return ControlFlow::Break(because),
             None => return ControlFlow::Break("its member is gone".to_owned()),
         };
@@ -174,13 +193,14 @@ impl Task {
         counters.unsent_confirms += n_unsent;
         counters.told = counters.told.max(told);
         (counters.refused, counters.refused_confirms) = self.core.refused();
+        counters.refused_confirms.strangers += self.n_strange_confirms;
     }
 }
 
 fn number_of(event: &Event) -> Option<(u64, u32)> {
     match event {
         Event::Message(it) => Some((it.epoch, it.sequence)),
-        Event::Drop(it) => Some((it.epoch, it.sequence)),
+        Event::Drop(it) => Some((it.epoch, it.last)),
         Event::Evidence(_) => None,
     }
 }
@@ -243,6 +263,14 @@ impl Core {
         match self {
             Core::Trusting(core) => core.advance(membership, last),
             Core::Confirming(core) => core.advance(now, membership, last),
+        }
+    }
+
+    fn certificate(&self, epoch: u64, sequence: u32) -> Option<Certificate> {
+        match self {
+            Core::Trusting(core) if core.membership().epoch == epoch => core.certificate(sequence),
+            // Confirms are verified before they are part of a certificate.
+            Core::Trusting(_) | Core::Confirming(_) => None,
         }
     }
 

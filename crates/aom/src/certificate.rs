@@ -5,6 +5,7 @@ use k256::ecdsa::VerifyingKey;
 use crate::chain::{self, ChainId, Hash, hash_of, state_of};
 use crate::confirm::Confirm;
 use crate::half_siphash;
+use crate::limits::CANDIDATES_MAX;
 use crate::membership::{Membership, Sequencer};
 use crate::wire::{LANES, LINK_BYTES, SIGNATURE_BYTES, Stamp};
 
@@ -24,8 +25,9 @@ pub struct Certificate {
 /// The proof in a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
-    /// AOM-HM: four tags a shard, one tag a receiver. Each receiver finds its own.
-    Tags(Vec<[u32; LANES]>),
+    /// AOM-HM: the tags of all receivers. A shard may have several variants, since the prover can verify none but its
+    /// own tag: each receiver finds its own right tag among them.
+    Tags(Vec<ShardTags>),
     /// AOM-PK: the sequencer's signature on this packet or on a later one of the chain.
     Signed {
         /// The predecessor's state.
@@ -38,6 +40,15 @@ pub enum Proof {
     /// With an untrusted network: the confirms of a quorum of members. No other content can have a
     /// quorum.
     Confirmed(Vec<Confirm>),
+}
+
+/// Tags of a shard's four receivers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardTags {
+    /// The shard.
+    pub shard: u8,
+    /// A tag a lane.
+    pub tags: [u32; LANES],
 }
 
 /// The reason why bytes are no certificate.
@@ -92,14 +103,11 @@ impl Certificate {
     fn verify_tag(
         &self,
         membership: &Membership,
-        tags: &[[u32; LANES]],
+        tags: &[ShardTags],
         key: half_siphash::Key,
         hash: &Hash,
     ) -> bool {
         let (shard, lane) = place_of(membership.receiver);
-        let Some(tags) = tags.get(usize::from(shard)) else {
-            return false;
-        };
         let mut digest = [0; 8];
         digest.copy_from_slice(&hash[..8]);
         let stamp = Stamp {
@@ -109,7 +117,12 @@ impl Certificate {
             sequence: self.sequence,
             digest,
         };
-        half_siphash::verify(key, &stamp, tags[lane])
+        // Each variant is a guess, so they are bounded as in a certificate of our own.
+        let mut variants = tags
+            .iter()
+            .filter(|of| of.shard == shard)
+            .take(CANDIDATES_MAX);
+        variants.any(|variant| half_siphash::verify(key, &stamp, variant.tags[lane]))
     }
 
     /// Follows the chain from the packet's state to the signed one.
@@ -142,6 +155,15 @@ impl Certificate {
         members.len() >= membership.quorum()
     }
 
+    /// The bytes that it holds in memory, without its own structure.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match &self.proof {
+            Proof::Tags(tags) => size_of_val(tags.as_slice()),
+            Proof::Signed { later, .. } => size_of_val(later.as_slice()),
+            Proof::Confirmed(confirms) => size_of_val(confirms.as_slice()),
+        }
+    }
+
     /// The certificate as bytes for another member.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -155,7 +177,10 @@ impl Certificate {
         bytes.extend(self.sequence.to_be_bytes());
         match &self.proof {
             Proof::Tags(tags) => {
-                bytes.extend(tags.iter().flatten().flat_map(|tag| tag.to_be_bytes()))
+                for ShardTags { shard, tags } in tags {
+                    bytes.push(*shard);
+                    bytes.extend(tags.iter().flat_map(|tag| tag.to_be_bytes()));
+                }
             }
             Proof::Signed {
                 link,
@@ -203,8 +228,8 @@ impl Certificate {
         };
         let proof = match kind {
             TAGS => {
-                pieces_of(rest, 4 * LANES, HEAD_BYTES)?;
-                Proof::Tags(rest.chunks_exact(4 * LANES).map(tags_of).collect())
+                pieces_of(rest, SHARD_TAGS_BYTES, HEAD_BYTES)?;
+                Proof::Tags(rest.chunks_exact(SHARD_TAGS_BYTES).map(tags_of).collect())
             }
             SIGNED => {
                 let head_bytes = HEAD_BYTES + SIGNATURE_BYTES + LINK_BYTES;
@@ -246,6 +271,8 @@ const SIGNED: u8 = 2;
 const CONFIRMED: u8 = 3;
 /// Proof, group, epoch, number.
 const HEAD_BYTES: usize = 1 + 2 + 8 + 4;
+/// Shard, tags.
+const SHARD_TAGS_BYTES: usize = 1 + 4 * LANES;
 /// Member, hash, signature.
 const CONFIRM_BYTES: usize = 1 + 32 + SIGNATURE_BYTES;
 
@@ -254,8 +281,12 @@ fn array_of<const N: usize>(bytes: &[u8]) -> [u8; N] {
     std::array::from_fn(|at| bytes[at])
 }
 
-fn tags_of(bytes: &[u8]) -> [u32; LANES] {
-    std::array::from_fn(|lane| u32::from_be_bytes(array_of(&bytes[4 * lane..])))
+fn tags_of(bytes: &[u8]) -> ShardTags {
+    let tag = |lane: usize| u32::from_be_bytes(array_of(&bytes[1 + 4 * lane..]));
+    ShardTags {
+        shard: bytes[0],
+        tags: std::array::from_fn(tag),
+    }
 }
 
 /// A receiver's shard, and its lane in it.

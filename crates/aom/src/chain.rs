@@ -36,6 +36,10 @@ pub struct ChainId {
 /// The link of the epoch's first packet.
 pub const FIRST_LINK: Hash = [0; LINK_BYTES];
 
+/// In place of a message's hash: the number has no message, since its digest is not the message's. Nobody knows a
+/// message with this SHA-256.
+pub const NO_MESSAGE: Hash = [0; 32];
+
 /// SHA-256 of a message.
 #[must_use]
 pub fn hash_of(message: &[u8]) -> Hash {

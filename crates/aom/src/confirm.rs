@@ -259,59 +259,80 @@ impl Confirming {
     }
 
     fn take_event(&mut self, now: Duration, membership: &Membership, event: Event) {
-        let (sequence, own) = match event {
-            Event::Evidence(_) => {
-                self.events.push_back(event);
-                return;
+        match event {
+            Event::Evidence(_) => self.events.push_back(event),
+            Event::Drop(drop) => self.take_drop(membership, drop),
+            Event::Message(message) => self.take_message(now, membership, message),
+        }
+    }
+
+    /// Confirms this member's message of a number to the others.
+    fn take_message(&mut self, now: Duration, membership: &Membership, message: Message) {
+        let (sequence, hash) = (message.sequence, hash_of(&message.payload));
+        self.make_room(membership, sequence, sequence);
+        let confirm = Confirm::sign(&self.key, membership, sequence, hash);
+        let round = round(&mut self.rounds, self.next, u64::from(sequence));
+        round.own = Some(Own::Message(now, hash, Box::new(message)));
+        round
+            .confirms
+            .retain(|other| other.member != confirm.member);
+        round.confirms.push(confirm);
+        self.outgoing.push_back(
+            ConfirmPacket {
+                group: membership.group,
+                epoch: membership.epoch_on_the_wire(),
+                confirm,
             }
-            Event::Drop(drop) => (drop.sequence, Own::Drop),
-            Event::Message(message) => {
-                let hash = hash_of(&message.payload);
-                (message.sequence, Own::Message(now, hash, Box::new(message)))
-            }
-        };
-        let number = u64::from(sequence);
+            .write(),
+        );
+    }
+
+    /// Only the end of a long gap is in the window: the rest is dropped as it came, as a range.
+    fn take_drop(&mut self, membership: &Membership, drop: DropNotification) {
+        self.make_room(membership, drop.first, drop.last);
+        for number in self.next.max(u64::from(drop.first))..=u64::from(drop.last) {
+            round(&mut self.rounds, self.next, number).own = Some(Own::Drop);
+        }
+    }
+
+    /// Moves the window until it contains the last of these numbers, which follow those that the receiver has given
+    /// before. This bounds the memory if no quorum is reached.
+    fn make_room(&mut self, membership: &Membership, first: u32, last: u32) {
         if std::mem::take(&mut self.is_open) {
             self.rounds.clear();
-            self.next = number;
+            self.next = u64::from(first);
         }
-        // Bounds the memory if no quorum is reached.
-        while number >= self.next + u64::from(WINDOW) {
+        let begin = (u64::from(last) + 1).saturating_sub(u64::from(WINDOW));
+        while self.next < begin && !self.rounds.is_empty() {
             self.settle_head(membership, membership.epoch);
         }
-        let confirm = match &own {
-            Own::Message(_, hash, _) => Some(Confirm::sign(&self.key, membership, sequence, *hash)),
-            Own::Drop => None,
-        };
-        let round = round(&mut self.rounds, self.next, number);
-        round.own = Some(own);
-        if let Some(confirm) = confirm {
-            round
-                .confirms
-                .retain(|other| other.member != confirm.member);
-            round.confirms.push(confirm);
-            self.outgoing.push_back(
-                ConfirmPacket {
-                    group: membership.group,
-                    epoch: membership.epoch_on_the_wire(),
-                    confirm,
-                }
-                .write(),
-            );
+        if self.next < begin {
+            self.drop_until(begin, membership.epoch);
         }
     }
 
     /// The head becomes a message if it has a quorum, else a drop.
     fn settle_head(&mut self, membership: &Membership, epoch: u64) {
         let round = self.rounds.pop_front().unwrap_or_default();
-        // Numbers end with the epoch's last, so the head has 32 bits.
-        let sequence = self.next as u32;
-        self.next += 1;
-        let event = match round.confirmed(membership.quorum()) {
-            Some(message) => Event::Message(message),
-            None => Event::Drop(DropNotification { epoch, sequence }),
+        match round.confirmed(membership.quorum()) {
+            Some(message) => {
+                self.events.push_back(Event::Message(message));
+                self.next += 1;
+            }
+            None => self.drop_until(self.next + 1, epoch),
+        }
+    }
+
+    /// The numbers before `first`, of which there is one at least, have no message here.
+    fn drop_until(&mut self, first: u64, epoch: u64) {
+        // Numbers end with the epoch's last, so both have 32 bits.
+        let dropped = DropNotification {
+            epoch,
+            first: self.next as u32,
+            last: (first - 1) as u32,
         };
-        self.events.push_back(event);
+        Event::Drop(dropped).queue(&mut self.events);
+        self.next = first;
     }
 }
 

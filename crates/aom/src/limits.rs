@@ -12,9 +12,17 @@ pub const EPOCH_LAST: u64 = u32::MAX as u64;
 /// The most numbers that are open at once. At 100,000 messages a second they pass in 10 ms.
 pub const WINDOW: u32 = 1024;
 
-/// The most different contents that are kept of one shard of one number. The sequencer sends one; others are
-/// forged, and without a bound forgers would fill the memory.
-pub const CANDIDATES_MAX: usize = 4;
+/// The most different contents that are kept of one shard of one number, and the most variants of a shard's tags in a
+/// certificate. The sequencer sends one; others are forged, and without a bound forgers would fill the memory.
+pub const CANDIDATES_MAX: usize = 16;
+
+/// The most bytes of messages that wait for their proof (AOM-PK). Honest ones wait for a signature for a millisecond,
+/// and at 100 MB a second that is 100 KB.
+pub const UNPROVED_BYTES_MAX: usize = 8 << 20;
+
+/// How long a message waits for a higher shard's packet whose candidates all came before the own packet (AOM-HM). A
+/// network that keeps the order needs none of it; one that does not seldom needs more.
+pub const SETTLE: Duration = Duration::from_millis(5);
 
 /// The longest time to wait for a number that is known to be given. Packets of one switch overtake each other
 /// by microseconds; but on a machine of two cores the switch may wait for the processor between two packets.

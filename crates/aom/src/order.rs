@@ -1,10 +1,9 @@
 //! Numbers in order: complete ones are delivered, and those that are not complete in time are dropped.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::time::Duration;
 
-use crate::certificate::{Certificate, Proof};
+use crate::certificate::{Certificate, Proof, ShardTags};
 use crate::chain::Hash;
 use crate::event::{DropNotification, Event, Evidence, Message};
 use crate::limits::{FIRST_PROVED, PATIENCE, WINDOW};
@@ -14,11 +13,23 @@ pub(crate) trait Slot {
     /// The time since which it is proved that the sequencer gave the number.
     fn proved_at(&self) -> Option<Duration>;
 
-    /// Whether the message is complete, so that it can be delivered.
-    fn is_whole(&self) -> bool;
+    /// The time from which the number is settled, whether it has a message or never will; `None` if it is not known yet.
+    fn settled_at(&self) -> Option<Duration>;
 
-    /// The message to deliver; `None` if it is not complete.
-    fn into_delivery(self) -> Option<Delivery>;
+    /// A later number was proved.
+    fn follow(&mut self);
+
+    /// What becomes of the number.
+    fn settle(self) -> Settled;
+}
+
+/// What becomes of a number.
+pub(crate) enum Settled {
+    Message(Delivery),
+    /// The sequencer itself says that the number has no message; with the hash that is compared if the number comes a
+    /// second time.
+    Void(Hash),
+    Dropped,
 }
 
 /// A message with its proof.
@@ -27,6 +38,15 @@ pub(crate) struct Delivery {
     /// The hash that is compared if the number comes a second time.
     pub(crate) hash: Hash,
     pub(crate) proof: Proof,
+}
+
+/// What is kept of a delivered message.
+#[derive(Debug)]
+struct Delivered {
+    number: u64,
+    hash: Hash,
+    /// AOM-HM: the tags that have come.
+    tags: Vec<ShardTags>,
 }
 
 /// The window of numbers that are not settled, and the events of those that are.
@@ -40,28 +60,14 @@ pub(crate) struct Order<S> {
     is_open: bool,
     /// The slots of `next` and the numbers that follow it.
     slots: VecDeque<S>,
-    /// The hashes of the last delivered messages; the newest at the end.
-    delivered: VecDeque<(u64, Hash)>,
-    told: Told,
-}
-
-/// Events that are still to be polled.
-#[derive(Debug, Default)]
-pub(crate) struct Told(VecDeque<Item>);
-
-#[derive(Debug)]
-enum Item {
-    Event(Event),
-    /// Numbers without a message, as a range: a long gap may have billions.
-    Drops {
-        epoch: u64,
-        numbers: Range<u64>,
-    },
+    /// The last delivered messages; the newest at the end.
+    delivered: VecDeque<Delivered>,
+    events: VecDeque<Event>,
 }
 
 impl<S: Slot> Order<S> {
-    /// `told` are the events of the previous epoch that were not yet polled.
-    pub(crate) fn new(group: u16, epoch: u64, first: u32, told: Told) -> Order<S> {
+    /// `events` are those of the previous epoch that were not yet polled.
+    pub(crate) fn new(group: u16, epoch: u64, first: u32, events: VecDeque<Event>) -> Order<S> {
         Order {
             group,
             epoch,
@@ -69,12 +75,12 @@ impl<S: Slot> Order<S> {
             is_open: first == FIRST_PROVED,
             slots: VecDeque::new(),
             delivered: VecDeque::new(),
-            told,
+            events,
         }
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.told.poll()
+        self.events.pop_front()
     }
 
     /// The first number that is not settled.
@@ -90,9 +96,28 @@ impl<S: Slot> Order<S> {
     /// The hash of a delivered number, if it was delivered recently enough.
     pub(crate) fn delivered(&self, number: u64) -> Option<Hash> {
         let mut delivered = self.delivered.iter();
+        delivered.find(|it| it.number == number).map(|it| it.hash)
+    }
+
+    /// The hash of a delivered number, and the tags that have come.
+    pub(crate) fn delivered_tags(&mut self, number: u64) -> Option<(Hash, &mut Vec<ShardTags>)> {
+        let mut delivered = self.delivered.iter_mut();
         delivered
-            .find(|(delivered, _)| *delivered == number)
-            .map(|(_, hash)| *hash)
+            .find(|it| it.number == number)
+            .map(|it| (it.hash, &mut it.tags))
+    }
+
+    /// The certificate of a delivered number, with the tags that have come since.
+    pub(crate) fn certificate(&self, sequence: u32) -> Option<Certificate> {
+        let mut delivered = self.delivered.iter();
+        let found = delivered.find(|it| it.number == u64::from(sequence))?;
+        let proof = Proof::Tags(found.tags.clone());
+        (!found.tags.is_empty()).then_some(Certificate {
+            group: self.group,
+            epoch: self.epoch,
+            sequence,
+            proof,
+        })
     }
 
     /// The slot of a number in the window, if there is data about it.
@@ -108,6 +133,11 @@ impl<S: Slot> Order<S> {
             self.slots.push_back(empty());
         }
         &mut self.slots[idx]
+    }
+
+    /// All slots that have data.
+    pub(crate) fn slots_mut(&mut self) -> impl Iterator<Item = &mut S> {
+        self.slots.iter_mut()
     }
 
     /// Moves the window until it contains a proved number, and settles the numbers that it leaves behind. `first` is the
@@ -127,12 +157,14 @@ impl<S: Slot> Order<S> {
         if self.next < first {
             self.drop_until(first);
         }
+        let n_before = (u64::from(sequence) - self.next) as usize;
+        self.slots.iter_mut().take(n_before).for_each(Slot::follow);
     }
 
     /// The sequencer authenticated two contents under one number.
     pub(crate) fn tell_evidence(&mut self, sequence: u32, first: Hash, second: Hash) {
         let epoch = self.epoch;
-        self.told.push(Event::Evidence(Evidence {
+        self.events.push_back(Event::Evidence(Evidence {
             epoch,
             sequence,
             first,
@@ -143,20 +175,20 @@ impl<S: Slot> Order<S> {
     /// Delivers complete messages. Gives up the head if it, or a number behind it, has been proved for too
     /// long.
     pub(crate) fn deliver(&mut self, now: Duration) {
-        while self.slots.front().is_some_and(Slot::is_whole) || self.is_late(now) {
+        while self.is_settled(now) || self.is_late(now) {
             self.settle_head();
         }
     }
 
-    /// The time when the head is given up, if nothing settles it before.
+    /// The time when the head is delivered or given up, if no datagram settles it before.
     pub(crate) fn timeout(&self) -> Option<Duration> {
-        let known = self.slots.iter().filter_map(Slot::proved_at);
-        known.min().map(|at| at + PATIENCE)
+        let settled = self.slots.front().and_then(Slot::settled_at);
+        settled.into_iter().chain(self.given_up_at()).min()
     }
 
     /// Ends the epoch: delivers complete messages and drops the other numbers, up to the last number if that
     /// is known.
-    pub(crate) fn finish(mut self, last: Option<u32>) -> Told {
+    pub(crate) fn finish(mut self, last: Option<u32>) -> VecDeque<Event> {
         while self.slots.iter().any(|slot| slot.proved_at().is_some()) {
             self.settle_head();
         }
@@ -165,27 +197,43 @@ impl<S: Slot> Order<S> {
         if self.next < after && !self.is_open {
             self.drop_until(after);
         }
-        self.told
+        self.events
+    }
+
+    fn is_settled(&self, now: Duration) -> bool {
+        let settled_at = self.slots.front().and_then(Slot::settled_at);
+        settled_at.is_some_and(|at| at <= now)
     }
 
     fn is_late(&self, now: Duration) -> bool {
-        self.timeout().is_some_and(|at| at <= now)
+        self.given_up_at().is_some_and(|at| at <= now)
+    }
+
+    fn given_up_at(&self) -> Option<Duration> {
+        let proved = self.slots.iter().filter_map(Slot::proved_at);
+        proved.min().map(|at| at + PATIENCE)
     }
 
     /// The head becomes a message if it is complete, otherwise a drop.
     fn settle_head(&mut self) {
-        let Some(delivery) = self.slots.pop_front().and_then(Slot::into_delivery) else {
-            self.drop_until(self.next + 1);
-            return;
+        let settled = self.slots.pop_front().map(Slot::settle);
+        let delivery = match settled {
+            Some(Settled::Message(delivery)) => delivery,
+            Some(Settled::Void(hash)) => {
+                self.remember(hash, Vec::new());
+                return self.drop_until(self.next + 1);
+            }
+            Some(Settled::Dropped) | None => return self.drop_until(self.next + 1),
         };
-        self.delivered.push_back((self.next, delivery.hash));
-        if self.delivered.len() > WINDOW as usize {
-            self.delivered.pop_front();
-        }
+        let tags = match &delivery.proof {
+            Proof::Tags(tags) => tags.clone(),
+            _ => Vec::new(),
+        };
+        self.remember(delivery.hash, tags);
         let (group, epoch) = (self.group, self.epoch);
         // Numbers end with the epoch's last, so the head has 32 bits.
         let sequence = self.next as u32;
-        self.told.push(Event::Message(Message {
+        self.events.push_back(Event::Message(Message {
             epoch,
             sequence,
             payload: delivery.payload,
@@ -199,33 +247,24 @@ impl<S: Slot> Order<S> {
         self.next += 1;
     }
 
-    /// The numbers before `first` have no message here.
-    fn drop_until(&mut self, first: u64) {
-        let epoch = self.epoch;
-        let numbers = self.next..first;
-        self.told.0.push_back(Item::Drops { epoch, numbers });
-        self.next = first;
-    }
-}
-
-impl Told {
-    fn push(&mut self, event: Event) {
-        self.0.push_back(Item::Event(event));
-    }
-
-    fn poll(&mut self) -> Option<Event> {
-        let Item::Drops { epoch, numbers } = self.0.front_mut()? else {
-            return match self.0.pop_front() {
-                Some(Item::Event(event)) => Some(event),
-                _ => None,
-            };
-        };
-        let epoch = *epoch;
-        // Numbers end with the epoch's last, so each has 32 bits.
-        let sequence = numbers.next().map(|number| number as u32);
-        if numbers.is_empty() {
-            self.0.pop_front();
+    /// Keeps what the head was, for the case that it comes a second time.
+    fn remember(&mut self, hash: Hash, tags: Vec<ShardTags>) {
+        let number = self.next;
+        self.delivered.push_back(Delivered { number, hash, tags });
+        if self.delivered.len() > WINDOW as usize {
+            self.delivered.pop_front();
         }
-        sequence.map(|sequence| Event::Drop(DropNotification { epoch, sequence }))
+    }
+
+    /// The numbers before `first`, of which there is one at least, have no message here.
+    fn drop_until(&mut self, first: u64) {
+        // Numbers end with the epoch's last, so both have 32 bits.
+        let dropped = DropNotification {
+            epoch: self.epoch,
+            first: self.next as u32,
+            last: (first - 1) as u32,
+        };
+        Event::Drop(dropped).queue(&mut self.events);
+        self.next = first;
     }
 }

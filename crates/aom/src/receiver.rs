@@ -1,10 +1,12 @@
 //! A receiver of either variant: bytes and the time go in, events come out.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::certificate::Certificate;
 use crate::event::Event;
 use crate::membership::{Membership, MembershipError, Sequencer};
-use crate::order::{Order, Told};
+use crate::order::Order;
 use crate::refused::{Refusal, Refused};
 use crate::signed::{self, SignedSlot};
 use crate::tagged::{self, TaggedSlot};
@@ -15,8 +17,10 @@ use crate::wire::{Authenticator, Packet};
 ///
 /// Time is a duration since any fixed moment, and never runs backwards. Work for a datagram: SHA-256 of its
 /// message, and one tag (AOM-HM), or a signature if it has one (AOM-PK). Memory: at most
-/// [`WINDOW`](crate::limits::WINDOW) numbers with [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) contents
-/// a shard, and the events that were not yet polled.
+/// [`WINDOW`](crate::limits::WINDOW) numbers, each with its message and
+/// [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) tags a shard or hashes a signature;
+/// [`UNPROVED_BYTES_MAX`](crate::limits::UNPROVED_BYTES_MAX) of messages without a proof; and the events that were not
+/// yet polled, of which a datagram gives at most two a number of the window.
 #[derive(Debug)]
 pub struct Receiver {
     membership: Membership,
@@ -40,7 +44,7 @@ impl Receiver {
     pub fn new(membership: Membership, first: u32) -> Result<Receiver, MembershipError> {
         membership.check()?;
         Ok(Receiver {
-            collector: Collector::new(&membership, first, Told::default()),
+            collector: Collector::new(&membership, first, VecDeque::new()),
             membership,
             refused: Refused::default(),
         })
@@ -79,6 +83,17 @@ impl Receiver {
         }
     }
 
+    /// The certificate of one of the last [`WINDOW`](crate::limits::WINDOW) messages of this epoch, with what has come
+    /// since its delivery (AOM-HM): if somebody sends false tags, it convinces members that the message's own
+    /// certificate does not. `None` if the message's own certificate is all that there is.
+    #[must_use]
+    pub fn certificate(&self, sequence: u32) -> Option<Certificate> {
+        match &self.collector {
+            Collector::Tagged(order) => order.certificate(sequence),
+            Collector::Signed(_) => None,
+        }
+    }
+
     /// The number of refused packets.
     #[must_use]
     pub fn refused(&self) -> Refused {
@@ -105,12 +120,12 @@ impl Receiver {
         last: Option<u32>,
     ) -> Result<(), MembershipError> {
         membership.check()?;
-        let empty = Collector::new(&membership, 1, Told::default());
-        let told = match std::mem::replace(&mut self.collector, empty) {
+        let empty = Collector::new(&membership, 1, VecDeque::new());
+        let events = match std::mem::replace(&mut self.collector, empty) {
             Collector::Tagged(order) => order.finish(last),
             Collector::Signed(order) => order.finish(last),
         };
-        self.collector = Collector::new(&membership, 1, told);
+        self.collector = Collector::new(&membership, 1, events);
         self.membership = membership;
         Ok(())
     }
@@ -149,11 +164,11 @@ impl Receiver {
 }
 
 impl Collector {
-    fn new(membership: &Membership, first: u32, told: Told) -> Collector {
+    fn new(membership: &Membership, first: u32, events: VecDeque<Event>) -> Collector {
         let Membership { group, epoch, .. } = *membership;
         match membership.sequencer {
-            Sequencer::Tagging(_) => Collector::Tagged(Order::new(group, epoch, first, told)),
-            Sequencer::Signing(_) => Collector::Signed(Order::new(group, epoch, first, told)),
+            Sequencer::Tagging(_) => Collector::Tagged(Order::new(group, epoch, first, events)),
+            Sequencer::Signing(_) => Collector::Signed(Order::new(group, epoch, first, events)),
         }
     }
 }

@@ -4,6 +4,9 @@
 //! predecessor with that state is missing, the walk stops: earlier packets wait for it, or for an earlier
 //! signature. The walk also stops at a packet with a first packet's link: the coprocessor did not see the
 //! packets before it (they were lost on the way there, or the coprocessor was restarted).
+//!
+//! The coprocessor links a packet whose digest is wrong too, as a number without a message. Once that is proved, the
+//! number is dropped at once. Who exchanges the message of a true packet has no proof of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +14,9 @@ use std::time::Duration;
 use k256::ecdsa::VerifyingKey;
 
 use crate::certificate::Proof;
-use crate::chain::{self, FIRST_LINK, Hash, hash_of, state_of};
-use crate::limits::CANDIDATES_MAX;
-use crate::order::{Delivery, Order, Slot};
+use crate::chain::{self, FIRST_LINK, Hash, NO_MESSAGE, hash_of, state_of};
+use crate::limits::{CANDIDATES_MAX, UNPROVED_BYTES_MAX};
+use crate::order::{Delivery, Order, Settled, Slot};
 use crate::refused::{Refusal, Refused};
 use crate::wire::{LINK_BYTES, SIGNATURE_BYTES, Stamp};
 
@@ -23,14 +26,16 @@ pub(crate) struct SignedSlot {
     proved: Option<(Duration, Hash)>,
     /// The packet with that state.
     accepted: Option<Accepted>,
-    /// Packets without a proof yet.
+    /// Packets without a proof yet, the oldest first.
     candidates: Vec<Candidate>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 struct Candidate {
+    at: Duration,
     link: Hash,
     state: Hash,
+    /// [`NO_MESSAGE`] if the digest is wrong; then the message is empty.
     hash: Hash,
     message: Vec<u8>,
 }
@@ -64,23 +69,40 @@ pub(crate) fn take(
         &[u8],
     ),
 ) -> Result<(), Refusal> {
-    let sequence = stamp.sequence;
-    let hash = hash_of(message);
     if stamp.shard != 0 {
         return Err(Refusal::WrongShard);
     }
-    if hash[..8] != stamp.digest {
-        return Err(Refusal::WrongDigest);
-    }
-    if sequence == 1 && link != FIRST_LINK {
-        return Err(Refusal::BrokenLink);
-    }
+    let hash = hash_of(message);
+    let is_right = hash[..8] == stamp.digest;
+    let (hash, message) = match is_right {
+        true => (hash, message),
+        false => (NO_MESSAGE, &[][..]),
+    };
     let packet = Candidate {
+        at: now,
         link,
-        state: state_of(stamp.chain(), &link, &hash, sequence),
+        state: state_of(stamp.chain(), &link, &hash, stamp.sequence),
         hash,
         message: message.to_vec(),
     };
+    let taken = take_linked(order, key, refused, (stamp.sequence, signature, packet));
+    match is_right {
+        true => taken,
+        // Whatever becomes of it, it brings no message.
+        false => Err(Refusal::WrongDigest),
+    }
+}
+
+fn take_linked(
+    order: &mut Order<SignedSlot>,
+    key: &VerifyingKey,
+    refused: &mut Refused,
+    (sequence, signature, packet): (u32, Option<[u8; SIGNATURE_BYTES]>, Candidate),
+) -> Result<(), Refusal> {
+    let now = packet.at;
+    if sequence == 1 && packet.link != FIRST_LINK {
+        return Err(Refusal::BrokenLink);
+    }
     let first = first_state(order, sequence);
     if first == Some(packet.state) {
         return Err(Refusal::Replayed);
@@ -88,7 +110,7 @@ pub(crate) fn take(
     let Some(signature) = signature else {
         return match first {
             Some(_) => Err(Refusal::Replayed),
-            None => take_unsigned(order, now, refused, sequence, packet),
+            None => take_unsigned(order, refused, sequence, packet),
         };
     };
     if !chain::verify(key, &packet.state, &signature) {
@@ -103,7 +125,7 @@ pub(crate) fn take(
     order.make_room(first_of_chain(order, sequence, &packet), sequence);
     let state = packet.state;
     let candidates = &mut order.slot(sequence, SignedSlot::default).candidates;
-    candidates.retain(|candidate| *candidate != packet);
+    candidates.retain(|candidate| candidate.state != packet.state);
     candidates.push(packet);
     let run = (signature, Vec::new());
     refused.broken_link += walk(order, now, sequence, state, run);
@@ -134,7 +156,6 @@ fn first_state(order: &Order<SignedSlot>, sequence: u32) -> Option<Hash> {
 /// Accepts a packet that a later packet's link proves; otherwise it waits for a proof.
 fn take_unsigned(
     order: &mut Order<SignedSlot>,
-    now: Duration,
     refused: &mut Refused,
     sequence: u32,
     packet: Candidate,
@@ -150,13 +171,17 @@ fn take_unsigned(
     if proved.is_some_and(|state| state != packet.state) {
         return Err(Refusal::BrokenLink);
     }
-    if slot.candidates.contains(&packet) {
+    if slot.candidates.iter().any(|it| it.state == packet.state) {
         return Err(Refusal::Replayed);
     }
-    if slot.candidates.len() == CANDIDATES_MAX {
-        return Err(Refusal::TooMany);
+    // The newest are kept, since the true packet comes close to its proof.
+    let is_full = slot.candidates.len() == CANDIDATES_MAX;
+    if is_full {
+        slot.candidates.remove(0);
     }
+    let now = packet.at;
     slot.candidates.push(packet);
+    refused.too_many += forget_oldest(order);
     if let Some(state) = proved
         && let Some(run) = order
             .known(u64::from(sequence) + 1)
@@ -165,7 +190,25 @@ fn take_unsigned(
     {
         refused.broken_link += walk(order, now, sequence, state, run);
     }
-    Ok(())
+    match is_full {
+        true => Err(Refusal::TooMany),
+        false => Ok(()),
+    }
+}
+
+/// Bounds the bytes of messages without a proof. Returns the number of packets that are forgotten.
+fn forget_oldest(order: &mut Order<SignedSlot>) -> u64 {
+    let mut n_bytes: usize = order.slots_mut().map(|slot| slot.unproved_bytes()).sum();
+    let mut n_forgotten = 0;
+    while n_bytes > UNPROVED_BYTES_MAX {
+        let slots = order.slots_mut().filter(|slot| slot.unproved_bytes() > 0);
+        let Some(oldest) = slots.min_by_key(|slot| slot.candidates.first().map(|it| it.at)) else {
+            break;
+        };
+        n_bytes -= oldest.candidates.remove(0).message.len();
+        n_forgotten += 1;
+    }
+    n_forgotten
 }
 
 /// Accepts the packet with the proved state of a number, then its predecessor by its link, and so on. Returns
@@ -238,23 +281,38 @@ impl Accepted {
     }
 }
 
+impl SignedSlot {
+    fn unproved_bytes(&self) -> usize {
+        self.candidates.iter().map(|it| it.message.len()).sum()
+    }
+}
+
 impl Slot for SignedSlot {
     fn proved_at(&self) -> Option<Duration> {
         self.proved.map(|(at, _)| at)
     }
 
-    fn is_whole(&self) -> bool {
-        self.accepted.is_some()
+    fn settled_at(&self) -> Option<Duration> {
+        self.accepted.as_ref().map(|_| Duration::ZERO)
     }
 
-    fn into_delivery(self) -> Option<Delivery> {
-        let Accepted {
+    /// A later number says nothing that its link does not.
+    fn follow(&mut self) {}
+
+    fn settle(self) -> Settled {
+        let Some(Accepted {
             packet,
             run,
             n_later,
-        } = self.accepted?;
+        }) = self.accepted
+        else {
+            return Settled::Dropped;
+        };
+        if packet.hash == NO_MESSAGE {
+            return Settled::Void(packet.state);
+        }
         let later = run.hashes[..n_later].iter().rev().copied().collect();
-        Some(Delivery {
+        Settled::Message(Delivery {
             payload: packet.message,
             hash: packet.state,
             proof: Proof::Signed {

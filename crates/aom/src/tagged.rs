@@ -1,24 +1,40 @@
 //! AOM-HM: verifies this receiver's tag, collects the tags of all receivers.
 //!
 //! Only a packet with this receiver's own right tag proves that a number was given. Only such a packet moves
-//! the window and starts a deadline. The other shards' packets of that number cannot be verified here. A
-//! bounded number of them is kept as candidates until each shard has one with the proved digest.
+//! the window and starts a deadline. The other shards' packets of that number cannot be verified here: who can
+//! reach this receiver can invent some. A bounded number of them is kept as candidates, and all that have the proved
+//! digest go into the certificate, so that each verifier finds its own right tag among them.
+//!
+//! The sequencer sends a number's shards in their order, and a network seldom changes it. So by the time of the own
+//! packet the lower shards' packets have come, and the higher shards' have not. A higher shard's candidate that came
+//! earlier may be an invented one: alone it counts only after a while. One that comes between the own packet and the
+//! true one completes the number too early; the true one is kept for certificates that are asked for later.
+//!
+//! The sequencer cannot compute a digest, so it stamps a request whose digest is wrong. That packet, with a right tag
+//! and another message, proves that the number was given, but not that it has no message: anybody who has seen the
+//! packet can exchange the message. A true packet comes before any later number's, so the number is given up at the
+//! next proof of a later one.
 
 use std::time::Duration;
 
-use crate::certificate::{Proof, place_of};
+use crate::certificate::{Proof, ShardTags, place_of};
 use crate::chain::{Hash, hash_of};
 use crate::half_siphash::{self, Key};
-use crate::limits::CANDIDATES_MAX;
+use crate::limits::{CANDIDATES_MAX, SETTLE};
 use crate::membership::Membership;
-use crate::order::{Delivery, Order, Slot};
+use crate::order::{Delivery, Order, Settled, Slot};
 use crate::refused::Refusal;
 use crate::wire::{LANES, Stamp};
 
 #[derive(Debug)]
 pub(crate) struct TaggedSlot {
+    own_shard: u8,
     proved: Option<Proved>,
-    /// By shard; the slot of this receiver's own shard has the proved packet.
+    /// The time since which a right tag has come with another message than the digest's.
+    hollow_at: Option<Duration>,
+    /// A later number was proved after that.
+    is_void: bool,
+    /// By shard, the oldest first. Once the number is proved, all have its digest.
     candidates: Vec<Vec<Candidate>>,
 }
 
@@ -30,10 +46,12 @@ struct Proved {
     message: Vec<u8>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 struct Candidate {
     digest: [u8; 8],
     tags: [u32; LANES],
+    /// It came before the number was proved.
+    is_early: bool,
 }
 
 /// Takes a packet of this group and epoch.
@@ -47,40 +65,38 @@ pub(crate) fn take(
     if stamp.shard >= membership.n_shards() {
         return Err(Refusal::WrongShard);
     }
-    let candidate = Candidate {
-        digest: stamp.digest,
-        tags,
-    };
     let (own_shard, lane) = place_of(membership.receiver);
     if stamp.shard != own_shard {
-        return keep(order, membership, stamp, candidate);
+        return keep(order, membership, &stamp, tags);
     }
     if !half_siphash::verify(key, &stamp, tags[lane]) {
         return Err(Refusal::Forged);
     }
     let hash = hash_of(message);
     if hash[..8] != stamp.digest {
+        take_hollow(order, membership, now, stamp.sequence);
         return Err(Refusal::WrongDigest);
     }
     if let Some(first) = first_content(order, stamp.sequence) {
         if first != hash {
             order.tell_evidence(stamp.sequence, first, hash);
+            return Err(Refusal::Replayed);
         }
-        return Err(Refusal::Replayed);
+        // The other lanes' tags may differ.
+        return keep(order, membership, &stamp, tags);
     }
     if u64::from(stamp.sequence) < order.next() {
         return Err(Refusal::Replayed);
     }
     order.make_room(stamp.sequence, stamp.sequence);
     let slot = order.slot(stamp.sequence, || TaggedSlot::of(membership));
-    slot.proved = Some(Proved {
+    slot.prove(Proved {
         at: now,
         digest: stamp.digest,
         hash,
         message: message.to_vec(),
     });
-    slot.candidates[usize::from(own_shard)] = vec![candidate];
-    Ok(())
+    slot.keep(&stamp, tags)
 }
 
 /// The digest of a number that is or was proved.
@@ -92,68 +108,151 @@ fn first_content(order: &Order<TaggedSlot>, sequence: u32) -> Option<Hash> {
         .or_else(|| order.delivered(number))
 }
 
-/// Takes a packet of another shard: it waits for the proof of its number.
+/// Takes a packet whose tags cannot be verified here: it waits for the proof of its number.
 fn keep(
     order: &mut Order<TaggedSlot>,
     membership: &Membership,
-    stamp: Stamp,
-    candidate: Candidate,
+    stamp: &Stamp,
+    tags: [u32; LANES],
 ) -> Result<(), Refusal> {
     if u64::from(stamp.sequence) < order.next() {
+        keep_late(order, stamp, tags);
         return Err(Refusal::Replayed);
     }
     if order.is_beyond(stamp.sequence) {
         return Err(Refusal::BeyondWindow);
     }
     let slot = order.slot(stamp.sequence, || TaggedSlot::of(membership));
-    let candidates = &mut slot.candidates[usize::from(stamp.shard)];
-    if candidates.contains(&candidate) {
-        return Err(Refusal::Replayed);
+    slot.keep(stamp, tags)
+}
+
+/// Keeps other tags of a delivered message for certificates that are asked for later: false ones may have come first.
+fn keep_late(order: &mut Order<TaggedSlot>, stamp: &Stamp, tags: [u32; LANES]) {
+    let Some((hash, known)) = order.delivered_tags(u64::from(stamp.sequence)) else {
+        return;
+    };
+    let shard = stamp.shard;
+    let late = ShardTags { shard, tags };
+    let n_variants = known.iter().filter(|it| it.shard == shard).count();
+    if hash[..8] == stamp.digest && n_variants < CANDIDATES_MAX && !known.contains(&late) {
+        known.push(late);
     }
-    if candidates.len() == CANDIDATES_MAX {
-        return Err(Refusal::TooMany);
+}
+
+/// Takes a number that was given, with a message that is not the digest's.
+fn take_hollow(
+    order: &mut Order<TaggedSlot>,
+    membership: &Membership,
+    now: Duration,
+    sequence: u32,
+) {
+    if u64::from(sequence) >= order.next() {
+        order.make_room(sequence, sequence);
+        let slot = order.slot(sequence, || TaggedSlot::of(membership));
+        slot.hollow_at.get_or_insert(now);
     }
-    candidates.push(candidate);
-    Ok(())
 }
 
 impl TaggedSlot {
     fn of(membership: &Membership) -> TaggedSlot {
         TaggedSlot {
+            own_shard: place_of(membership.receiver).0,
             proved: None,
+            hollow_at: None,
+            is_void: false,
             candidates: vec![Vec::new(); usize::from(membership.n_shards())],
         }
     }
 
-    /// The tags of all shards with the proved digest.
-    fn vector(&self) -> Option<Vec<[u32; LANES]>> {
-        let digest = self.proved.as_ref()?.digest;
-        let of_shard = |candidates: &Vec<Candidate>| {
-            let mut candidates = candidates.iter();
-            candidates
-                .find(|candidate| candidate.digest == digest)
-                .map(|candidate| candidate.tags)
+    fn prove(&mut self, proved: Proved) {
+        for candidates in &mut self.candidates {
+            candidates.retain(|candidate| candidate.digest == proved.digest);
+        }
+        self.proved = Some(proved);
+    }
+
+    /// Keeps what a shard's packet says. With too many, one is forgotten.
+    fn keep(&mut self, stamp: &Stamp, tags: [u32; LANES]) -> Result<(), Refusal> {
+        let is_other = |proved: &Proved| proved.digest != stamp.digest;
+        if self.proved.as_ref().is_some_and(is_other) {
+            return Err(Refusal::WrongDigest);
+        }
+        let candidates = &mut self.candidates[usize::from(stamp.shard)];
+        let is_known = |known: &Candidate| (known.digest, known.tags) == (stamp.digest, tags);
+        if candidates.iter().any(is_known) {
+            return Err(Refusal::Replayed);
+        }
+        let candidate = Candidate {
+            digest: stamp.digest,
+            tags,
+            is_early: self.proved.is_none(),
         };
-        self.candidates.iter().map(of_shard).collect()
+        if candidates.len() < CANDIDATES_MAX {
+            candidates.push(candidate);
+            return Ok(());
+        }
+        // Before the proof the newest are kept, since the true packet comes close to the proof. Behind it a higher
+        // shard's early candidates make room; others stay, since the true one is among them already.
+        let idx = match self.proved {
+            None => Some(0),
+            Some(_) if stamp.shard > self.own_shard => candidates.iter().position(|it| it.is_early),
+            Some(_) => None,
+        };
+        if let Some(idx) = idx {
+            candidates.remove(idx);
+            candidates.push(candidate);
+        }
+        Err(Refusal::TooMany)
+    }
+
+    /// Whether the true packet of a shard is among its candidates in a network that keeps the order.
+    fn is_there(&self, shard: u8) -> bool {
+        let mut candidates = self.candidates[usize::from(shard)].iter();
+        candidates.any(|candidate| shard <= self.own_shard || !candidate.is_early)
+    }
+
+    fn shards(&self) -> impl Iterator<Item = u8> {
+        0..self.candidates.len() as u8
     }
 }
 
 impl Slot for TaggedSlot {
     fn proved_at(&self) -> Option<Duration> {
-        self.proved.as_ref().map(|proved| proved.at)
+        let proved = self.proved.as_ref().map(|proved| proved.at);
+        proved.or(self.hollow_at)
     }
 
-    fn is_whole(&self) -> bool {
-        self.vector().is_some()
+    fn settled_at(&self) -> Option<Duration> {
+        let Some(proved) = &self.proved else {
+            return self.hollow_at.filter(|_| self.is_void);
+        };
+        if self.candidates.iter().any(Vec::is_empty) {
+            return None;
+        }
+        let is_whole = self.shards().all(|shard| self.is_there(shard));
+        Some(proved.at + if is_whole { Duration::ZERO } else { SETTLE })
     }
 
-    fn into_delivery(self) -> Option<Delivery> {
-        let tags = self.vector()?;
-        let proved = self.proved?;
-        Some(Delivery {
-            payload: proved.message,
-            hash: proved.hash,
-            proof: Proof::Tags(tags),
-        })
+    fn follow(&mut self) {
+        self.is_void |= self.hollow_at.is_some();
+    }
+
+    fn settle(self) -> Settled {
+        let is_whole = self.candidates.iter().all(|of_shard| !of_shard.is_empty());
+        match self.proved {
+            Some(proved) if is_whole => {
+                let of_shards = (0..).zip(&self.candidates);
+                let tags = of_shards.flat_map(|(shard, of_shard)| {
+                    let tags = of_shard.iter().map(|candidate| candidate.tags);
+                    tags.map(move |tags| ShardTags { shard, tags })
+                });
+                Settled::Message(Delivery {
+                    hash: proved.hash,
+                    proof: Proof::Tags(tags.collect()),
+                    payload: proved.message,
+                })
+            }
+            _ => Settled::Dropped,
+        }
     }
 }

@@ -65,13 +65,7 @@ impl Group {
 
     fn told(&mut self, member: usize) -> Vec<(u32, Option<Vec<u8>>)> {
         let member = &mut self.members[member];
-        std::iter::from_fn(|| member.poll_event())
-            .map(|event| match event {
-                Event::Message(message) => (message.sequence, Some(message.payload)),
-                Event::Drop(drop) => (drop.sequence, None),
-                Event::Evidence(evidence) => unreachable!("{evidence:?}"),
-            })
-            .collect()
+        common::numbers_of(std::iter::from_fn(|| member.poll_event()).collect())
     }
 
     fn time_out(&mut self, after: Duration) {

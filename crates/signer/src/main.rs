@@ -54,7 +54,13 @@ enum KeyCommand {
 }
 
 fn main() -> ExitCode {
-    let result = match Options::parse().command {
+    let options = Options::parse();
+    // Before there is a key in memory.
+    if let Err(error) = secret_memory::no_core_dumps() {
+        eprintln!("reprise-signer: core dumps cannot be forbidden: {error}");
+        return ExitCode::FAILURE;
+    }
+    let result = match options.command {
         Command::Run(options) => run::run(&options).map_err(|error| error.to_string()),
         Command::Key(KeyCommand::New { file }) => Key::random()
             .write_new(&file)

@@ -1,20 +1,24 @@
 //! Nonces that are made beforehand: most of a signature's work does not depend on the signed data.
 //!
 //! Each comes from the system's random numbers, is used once and then overwritten. None is ever written to a
-//! file, so a process that starts again has other nonces.
+//! file, so a process that starts again has other nonces. A child process finds none: they are in memory that is wiped
+//! there, and in no core dump. A copy of the whole machine has copies of them: two copies that sign different states
+//! with one nonce give the key away. [`Pool::without`] has none to copy.
 
-use std::collections::VecDeque;
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use aom::chain::Hash;
+use k256::ecdsa::signature::hazmat::RandomizedPrehashSigner;
 use k256::ecdsa::{Signature, SigningKey};
 use k256::elliptic_curve::PrimeField;
 use k256::elliptic_curve::ops::{Invert, Reduce};
 use k256::elliptic_curve::point::AffineCoordinates;
 use k256::elliptic_curve::rand_core::{CryptoRngCore, OsRng};
-use k256::elliptic_curve::zeroize::Zeroize;
+use k256::elliptic_curve::zeroize::{Zeroize, Zeroizing};
 use k256::{FieldBytes, NonZeroScalar, ProjectivePoint, Scalar, U256};
+use secret_memory::Wiped;
 
 /// A signature's part of k: its inverse, and the x-coordinate of k times the generator.
 pub struct Nonce {
@@ -53,6 +57,21 @@ impl Nonce {
             .map(|inverse| Nonce { inverse, r })
     }
 
+    /// Of its two numbers' bytes; none if they are zero, as no nonce's are.
+    fn read(bytes: &[u8]) -> Option<Nonce> {
+        let scalar = |bytes: &[u8]| {
+            let bytes = <[u8; SCALAR_BYTES]>::try_from(bytes).ok()?;
+            let bytes = Zeroizing::new(FieldBytes::from(bytes));
+            let scalar: Option<Scalar> = Scalar::from_repr(*bytes).into();
+            scalar.filter(|scalar| *scalar != Scalar::ZERO)
+        };
+        let (inverse, r) = bytes.split_at(SCALAR_BYTES);
+        Some(Nonce {
+            inverse: scalar(inverse)?,
+            r: scalar(r)?,
+        })
+    }
+
     /// Signs a state and uses up the nonce. None if s is 0, which does not happen in practice.
     #[must_use]
     pub fn sign(self, key: &SigningKey, state: &Hash) -> Option<Signature> {
@@ -72,25 +91,40 @@ pub struct Pool {
 
 struct Shared {
     capacity: usize,
+    /// No nonce is kept.
+    is_without: bool,
     inside: Mutex<Inside>,
     wanted: Condvar,
 }
 
-#[derive(Default)]
 struct Inside {
-    ready: VecDeque<Nonce>,
+    /// A ring of places for nonces.
+    places: Wiped,
+    /// The place of the next one.
+    first: usize,
+    n_ready: usize,
     is_closed: bool,
 }
+
+/// The inverse, and r.
+const NONCE_BYTES: usize = 2 * SCALAR_BYTES;
+const SCALAR_BYTES: usize = 32;
 
 impl Pool {
     /// A pool of at most `capacity` nonces, filled by `n_threads` threads; with none, only [`Pool::fill`] fills it.
     ///
     /// # Errors
-    /// If there are no threads to be had.
-    pub fn new(capacity: usize, n_threads: usize) -> std::io::Result<Pool> {
+    /// If there are no threads or no memory to be had.
+    pub fn new(capacity: usize, n_threads: usize) -> io::Result<Pool> {
         let shared = Arc::new(Shared {
             capacity,
-            inside: Mutex::default(),
+            is_without: false,
+            inside: Mutex::new(Inside {
+                places: Wiped::new(capacity * NONCE_BYTES)?,
+                first: 0,
+                n_ready: 0,
+                is_closed: false,
+            }),
             wanted: Condvar::new(),
         });
         let maker = |_| {
@@ -98,17 +132,41 @@ impl Pool {
             let thread = std::thread::Builder::new().name("nonces".to_owned());
             thread.spawn(move || shared.make())
         };
-        let makers: std::io::Result<Vec<_>> = (0..n_threads).map(maker).collect();
+        let makers: io::Result<Vec<_>> = (0..n_threads).map(maker).collect();
         Ok(Pool {
             makers: makers?,
             shared,
         })
     }
 
+    /// A pool that keeps no nonce: each signature's is made for it, which takes many times as long. It is derived from
+    /// key and state (RFC 6979) and fresh random numbers. So copies of this machine that sign different states have
+    /// different nonces, even if their random numbers are the same.
+    ///
+    /// # Errors
+    /// If there is no memory to be had.
+    pub fn without() -> io::Result<Pool> {
+        let mut pool = Pool::new(1, 0)?;
+        if let Some(shared) = Arc::get_mut(&mut pool.shared) {
+            shared.is_without = true;
+        }
+        Ok(pool)
+    }
+
+    /// Signs a state; none if no nonce is ready. A signature that cannot be (s is 0) costs its nonce.
+    #[must_use]
+    pub fn sign(&self, key: &SigningKey, state: &Hash) -> Option<Signature> {
+        if !self.shared.is_without {
+            return self.take()?.sign(key, state);
+        }
+        let signature: Signature = key.sign_prehash_with_rng(&mut OsRng, state).ok()?;
+        Some(signature.normalize_s().unwrap_or(signature))
+    }
+
     /// Takes a nonce, which no other caller gets; none if none is ready.
     pub fn take(&self) -> Option<Nonce> {
         let mut inside = self.shared.lock();
-        let nonce = inside.ready.pop_front();
+        let nonce = inside.take(self.shared.capacity);
         self.shared.wanted.notify_one();
         nonce
     }
@@ -116,7 +174,10 @@ impl Pool {
     /// How many are ready.
     #[must_use]
     pub fn level(&self) -> usize {
-        self.shared.lock().ready.len()
+        match self.shared.is_without {
+            true => self.shared.capacity,
+            false => self.shared.lock().n_ready,
+        }
     }
 
     /// How many there can be.
@@ -168,7 +229,7 @@ impl Shared {
     /// Whether there is room; not if the pool is closed.
     fn wait_for_room(&self) -> bool {
         let mut inside = self.lock();
-        while inside.ready.len() >= self.capacity && !inside.is_closed {
+        while inside.n_ready >= self.capacity && !inside.is_closed {
             inside = self
                 .wanted
                 .wait(inside)
@@ -178,20 +239,48 @@ impl Shared {
     }
 
     fn put(&self, nonce: Nonce) {
-        let mut inside = self.lock();
-        if inside.ready.len() < self.capacity {
-            inside.ready.push_back(nonce);
+        self.lock().put(&nonce, self.capacity);
+    }
+}
+
+impl Inside {
+    fn place(&mut self, at: usize, capacity: usize) -> &mut [u8] {
+        let begin = at % capacity * NONCE_BYTES;
+        &mut self.places[begin..begin + NONCE_BYTES]
+    }
+
+    fn put(&mut self, nonce: &Nonce, capacity: usize) {
+        if self.n_ready < capacity {
+            let place = self.place(self.first + self.n_ready, capacity);
+            let (inverse, r) = place.split_at_mut(SCALAR_BYTES);
+            inverse.copy_from_slice(&Zeroizing::new(nonce.inverse.to_repr()));
+            r.copy_from_slice(&nonce.r.to_repr());
+            self.n_ready += 1;
         }
+    }
+
+    fn take(&mut self, capacity: usize) -> Option<Nonce> {
+        self.n_ready = self.n_ready.checked_sub(1)?;
+        let place = self.place(self.first, capacity);
+        let nonce = Nonce::read(place);
+        place.zeroize();
+        self.first = (self.first + 1) % capacity;
+        if nonce.is_none() {
+            // The memory is wiped: this is a child process.
+            self.n_ready = 0;
+        }
+        nonce
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::collections::{HashSet, VecDeque};
 
     use aom::chain::{self, FIRST_LINK, to_wire};
     use aom::wire::SIGNATURE_BYTES;
     use k256::ecdsa::VerifyingKey;
+    use k256::elliptic_curve::rand_core::{self, CryptoRng, RngCore};
 
     use super::*;
 
@@ -200,6 +289,92 @@ mod tests {
     fn bytes<const N: usize>(hex: &str) -> [u8; N] {
         std::array::from_fn(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("hex"))
     }
+
+    #[test]
+    fn nonces_come_out_as_they_went_in_however_often_the_ring_turns() {
+        let pool = Pool::new(3, 0).expect("memory");
+        let mut expected = VecDeque::new();
+        for n in 1u64..100 {
+            let k = NonZeroScalar::new(Scalar::from(n)).expect("it is not 0");
+            pool.put_known(&k);
+            if expected.len() < 3 {
+                expected.push_back(Nonce::of(&k).expect("r is not 0"));
+            }
+            assert_eq!(pool.level(), expected.len());
+            for _ in 0..n % 3 {
+                let (found, expected) = (pool.take(), expected.pop_front());
+                assert_eq!(
+                    found.map(|it| (it.inverse, it.r)),
+                    expected.map(|it| (it.inverse, it.r))
+                );
+            }
+        }
+        let inside = pool.shared.lock();
+        let n_left = inside.places.iter().filter(|byte| **byte != 0).count();
+        assert!(n_left <= inside.n_ready * NONCE_BYTES, "used ones are gone");
+    }
+
+    /// `secret_memory` shows that a child process finds the memory so.
+    #[test]
+    fn a_pool_whose_memory_is_wiped_signs_nothing() {
+        let pool = Pool::new(10, 0).expect("memory");
+        pool.fill(10);
+        let key = SigningKey::random(&mut OsRng);
+        assert!(pool.sign(&key, &[1; 32]).is_some());
+        pool.shared.lock().places.fill(0);
+        assert!(pool.sign(&key, &[1; 32]).is_none());
+        assert_eq!(pool.level(), 0);
+        pool.fill(1);
+        assert!(pool.sign(&key, &[1; 32]).is_some());
+    }
+
+    #[test]
+    fn without_a_pool_copies_of_a_machine_with_the_same_random_numbers_have_other_nonces() {
+        let key = SigningKey::random(&mut OsRng);
+        let pool = Pool::without().expect("memory");
+        let mut seen = HashSet::new();
+        for byte in 0..20 {
+            let state = [byte; 32];
+            let signature = pool.sign(&key, &state).expect("a signature");
+            assert!(chain::verify(
+                key.verifying_key(),
+                &state,
+                &to_wire(&signature)
+            ));
+            assert!(seen.insert(signature.split_bytes().0));
+            // What the copies would do, if the kernel gave them the same numbers.
+            let mut same = Same(7);
+            let signature: Signature = key
+                .sign_prehash_with_rng(&mut same, &state)
+                .expect("a signature");
+            assert!(seen.insert(signature.split_bytes().0));
+        }
+        assert_eq!((pool.level(), pool.capacity()), (1, 1));
+    }
+
+    /// A generator in the same state, again and again.
+    struct Same(u8);
+
+    impl RngCore for Same {
+        fn next_u32(&mut self) -> u32 {
+            u32::from(self.0)
+        }
+
+        fn next_u64(&mut self) -> u64 {
+            u64::from(self.0)
+        }
+
+        fn fill_bytes(&mut self, bytes: &mut [u8]) {
+            bytes.fill(self.0);
+        }
+
+        fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), rand_core::Error> {
+            bytes.fill(self.0);
+            Ok(())
+        }
+    }
+
+    impl CryptoRng for Same {}
 
     #[test]
     fn a_hundred_thousand_signatures_have_as_many_different_r() {

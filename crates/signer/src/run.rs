@@ -37,6 +37,10 @@ pub(crate) struct RunOptions {
     /// Nonces that are made before the first packet is taken
     #[arg(long, value_name = "N", default_value_t = 1024)]
     fill: usize,
+    /// Keep no nonces: make each for its signature, which takes many times as long. For machines that are copied or
+    /// restored while the signer runs: with the same nonces the copies would give the key away
+    #[arg(long, conflicts_with_all = ["pool", "threads", "fill"])]
+    fresh_nonces: bool,
     /// Look for packets all the time instead of sleeping: a processor for a few microseconds
     #[arg(long)]
     spin: bool,
@@ -63,8 +67,14 @@ pub(crate) fn run(options: &RunOptions) -> Result<(), RunError> {
     for signal in [SIGTERM, SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&is_over))?;
     }
-    let pool = Pool::new(options.pool as usize, options.threads)?;
-    pool.fill(options.fill);
+    let pool = match options.fresh_nonces {
+        true => Pool::without()?,
+        false => {
+            let pool = Pool::new(options.pool as usize, options.threads)?;
+            pool.fill(options.fill);
+            pool
+        }
+    };
     let mut signer = Signer::new(key, pool);
     println!("ready: {}", options.interface);
     io::stdout().flush()?;
@@ -172,8 +182,8 @@ fn named(counters: &Counters) -> [(&'static str, u64); 11] {
         linked,
         signed,
         signed_late,
-        not_stamped,
         wrong_digest,
+        not_stamped,
         repeated,
         old_epoch,
         gaps,
@@ -185,8 +195,8 @@ fn named(counters: &Counters) -> [(&'static str, u64); 11] {
         ("linked", linked),
         ("signed", signed),
         ("signed late", signed_late),
-        ("not stamped", not_stamped),
         ("wrong digest", wrong_digest),
+        ("not stamped", not_stamped),
         ("repeated", repeated),
         ("old epoch", old_epoch),
         ("gaps", gaps),

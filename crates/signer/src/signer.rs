@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aom::chain::{FIRST_LINK, hash_of, state_of, to_wire};
+use aom::chain::{FIRST_LINK, NO_MESSAGE, hash_of, state_of, to_wire};
 use aom::wire::{Authenticator, Packet, SIGNATURE_BYTES, Stamp};
 
 use crate::chains::{Chain, Chains};
@@ -23,10 +23,10 @@ pub struct Counters {
     pub signed: u64,
     /// Sent a second time, signed, since nothing came behind them.
     pub signed_late: u64,
+    /// Linked as a number without a message, which receivers drop: the message is not the one of the digest.
+    pub wrong_digest: u64,
     /// Dropped: not a stamped packet of AOM-PK.
     pub not_stamped: u64,
-    /// Dropped: the message is not the one of the digest.
-    pub wrong_digest: u64,
     /// Dropped: a number that was linked already, or one before it.
     pub repeated: u64,
     /// Dropped: of an epoch before the group's newest.
@@ -54,7 +54,6 @@ pub struct Signer {
 /// Why a frame is dropped.
 enum Drop {
     NotStamped,
-    WrongDigest,
     Repeated,
     OldEpoch,
 }
@@ -81,7 +80,6 @@ impl Signer {
         };
         *match dropped {
             Drop::NotStamped => &mut self.counters.not_stamped,
-            Drop::WrongDigest => &mut self.counters.wrong_digest,
             Drop::Repeated => &mut self.counters.repeated,
             Drop::OldEpoch => &mut self.counters.old_epoch,
         } += 1;
@@ -124,10 +122,11 @@ impl Signer {
 
     fn link(&mut self, now: Duration, frame: &mut [u8], out: Out<'_>) -> Result<(), Drop> {
         let (stamp, hash) = stamped(frame).ok_or(Drop::NotStamped)?;
-        if hash[..8] != stamp.digest {
-            return Err(Drop::WrongDigest);
-        }
         self.begin(now, &stamp, out)?;
+        let is_right = hash[..8] == stamp.digest;
+        // A gap in the chain would make receivers wait for the number.
+        let hash = if is_right { hash } else { NO_MESSAGE };
+        self.counters.wrong_digest += u64::from(!is_right);
         let chain = self.chains.0.entry(stamp.group);
         let chain = chain.or_insert_with(|| Chain::new(stamp.epoch));
         let link = chain.state;
@@ -224,9 +223,9 @@ fn stamped(frame: &[u8]) -> Option<(Stamp, aom::chain::Hash)> {
     is_stamped.then(|| (packet.stamp, hash_of(packet.message)))
 }
 
-/// Of the chain's last state, on the wire's order. A signature that cannot be (s is 0) costs its nonce.
+/// Of the chain's last state, on the wire's order.
 fn signature_of(key: &Key, pool: &Pool, chain: &Chain) -> Option<[u8; SIGNATURE_BYTES]> {
-    let signature = pool.take()?.sign(key.signing_key(), &chain.state)?;
+    let signature = pool.sign(key.signing_key(), &chain.state)?;
     Some(to_wire(&signature))
 }
 

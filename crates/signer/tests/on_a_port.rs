@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use aom::event::Event;
+use aom::event::{DropNotification, Event};
 use aom::membership::{Membership, Sequencer};
 use aom::receiver::Receiver;
 use aom::refused::Refused;
@@ -126,7 +126,8 @@ impl Network {
         }
         for (receiver, events) in self.receivers.iter_mut().zip(&mut self.delivered) {
             receiver.handle_timeout(now);
-            events.extend(std::iter::from_fn(|| receiver.poll_event()));
+            let told = std::iter::from_fn(|| receiver.poll_event());
+            events.extend(told.flat_map(one_by_one));
         }
     }
 
@@ -161,6 +162,19 @@ impl Network {
             assert_eq!(receiver.refused(), Refused::default());
         }
     }
+}
+
+/// An event a number.
+fn one_by_one(event: Event) -> Vec<Event> {
+    let Event::Drop(drop) = event else {
+        return vec![event];
+    };
+    let each = drop.numbers().map(|number| DropNotification {
+        first: number,
+        last: number,
+        ..drop
+    });
+    each.map(Event::Drop).collect()
 }
 
 fn text(number: u32) -> Vec<u8> {
@@ -287,7 +301,8 @@ fn a_signer_that_has_none_delivers_nothing_and_one_that_begins_again_goes_on() {
         network.take_until(20);
         for events in &network.delivered {
             for (number, event) in (1..).zip(&events[..10]) {
-                let is_drop = matches!(event, Event::Drop(drop) if drop.sequence == number);
+                let is_drop =
+                    matches!(event, Event::Drop(drop) if drop.numbers() == (number..=number));
                 assert!(is_drop, "number {number}: {event:?}");
             }
             for (number, event) in (11..).zip(&events[10..]) {

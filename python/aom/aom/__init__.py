@@ -4,7 +4,7 @@
         for event in member:
             match event:
                 case Message(payload=payload): apply(payload)
-                case DropNotification(sequence=number): ask_the_others_for(number)
+                case DropNotification(first=first, last=last): ask_the_others_for(first, last)
                 case Evidence(): the sequencer equivocates
 
 A process that only sends needs no member: `request` makes the datagram for the group's address.
@@ -33,6 +33,7 @@ __all__ = [
     "Evidence",
     "Member",
     "Message",
+    "proved_number",
     "request",
 ]
 
@@ -58,10 +59,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class DropNotification:
-    """The next number has no message here."""
+    """The next numbers, from `first` to `last`, have no message here; there may be billions."""
 
     epoch: int
-    sequence: int
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,13 @@ def request(message: bytes, *, group: int = 0, signed: bool = False) -> bytes:
     return header + bytes(96 if signed else 16) + message
 
 
+def proved_number(certificate: bytes) -> tuple[int, int]:
+    """Epoch and number that a certificate is of; `Member.verify` says whether it is genuine."""
+    epoch, sequence = _ffi.new("uint64_t *"), _ffi.new("uint32_t *")
+    _checked(_lib.aom_certificate_number(certificate, len(certificate), epoch, sequence))
+    return epoch[0], sequence[0]
+
+
 def _declarations(header: str) -> str:
     """What cffi reads of the header: neither directives nor what is for C++."""
     without_cpp = re.sub(r"#ifdef __cplusplus.*?#endif", "", header, flags=re.DOTALL)
@@ -157,12 +166,26 @@ class Member:
                 yield event
 
     def verify(self, certificate: bytes, message: bytes) -> bool:
-        """Whether this member can believe what another shows it."""
+        """Whether this member can believe what another shows it: the certificate's own number.
+
+        Compare `proved_number` with the number that was asked for.
+        """
         return bool(
             _checked(
                 _lib.aom_verify(self._live(), certificate, len(certificate), message, len(message))
             )
         )
+
+    def certificate(self, message: Message) -> bytes:
+        """The message's certificate with what has come since its delivery, to be shown to another.
+
+        If somebody sends false tags, it convinces members that the message's own does not.
+        """
+        place = _ffi.new("aom_event **")
+        number = (message.epoch, message.sequence)
+        if not _checked(_lib.aom_certificate(self._live(), *number, place)):
+            return message.certificate
+        return _bytes(_lib.aom_event_certificate, _ffi.gc(place[0], _lib.aom_event_free))
 
     @property
     def counters(self) -> Counters:
@@ -200,7 +223,7 @@ def _event(event: Any) -> Event:
         payload = _bytes(_lib.aom_event_message, event)
         return Message(epoch, sequence, payload, _bytes(_lib.aom_event_certificate, event))
     if kind == _lib.AOM_DROP:
-        return DropNotification(epoch, sequence)
+        return DropNotification(epoch, sequence, _lib.aom_event_last_sequence(event))
     hashes = bytes(_ffi.buffer(_lib.aom_event_hashes(event), 64))
     return Evidence(epoch, sequence, hashes[:32], hashes[32:])
 

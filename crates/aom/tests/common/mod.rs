@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use aom::chain::{ChainId, FIRST_LINK, Hash, hash_of, state_of, to_wire};
+use aom::chain::{ChainId, FIRST_LINK, Hash, NO_MESSAGE, hash_of, state_of, to_wire};
 use aom::event::Event;
 use aom::half_siphash::{Key, tag};
 use aom::membership::{Membership, Sequencer};
@@ -106,16 +106,40 @@ impl Signing {
         self.packet_of(sequence, link, message, is_signed)
     }
 
+    /// The next packet of the chain, linked as one without a message.
+    pub fn void_packet(&mut self, message: &[u8], is_signed: bool) -> Vec<u8> {
+        let (sequence, link) = (self.last.0 + 1, self.last.1);
+        let state = state_of(self.chain(), &link, &NO_MESSAGE, sequence);
+        self.last = (sequence, state);
+        let digest = digest_of(b"what the sender says that it is");
+        self.packet_with((sequence, digest), (state, link), message, is_signed)
+    }
+
     /// A packet of any number and link.
     pub fn packet_of(&self, sequence: u32, link: Hash, message: &[u8], is_signed: bool) -> Vec<u8> {
         let state = state_of(self.chain(), &link, &hash_of(message), sequence);
+        self.packet_with(
+            (sequence, digest_of(message)),
+            (state, link),
+            message,
+            is_signed,
+        )
+    }
+
+    fn packet_with(
+        &self,
+        (sequence, digest): (u32, [u8; 8]),
+        (state, link): (Hash, Hash),
+        message: &[u8],
+        is_signed: bool,
+    ) -> Vec<u8> {
         let signature = self.key.sign_prehash(&state).expect("a hash is signed");
         let stamp = Stamp {
             epoch: self.epoch as u32,
             shard: 0,
             group: GROUP,
             sequence,
-            digest: digest_of(message),
+            digest,
         };
         let signature = is_signed.then(|| to_wire(&signature));
         Packet {
@@ -148,14 +172,20 @@ pub fn events(receiver: &mut Receiver) -> Vec<Event> {
 
 /// What is delivered, and `None` for a drop, with the numbers.
 pub fn told(receiver: &mut Receiver) -> Vec<(u32, Option<Vec<u8>>)> {
-    events(receiver)
-        .into_iter()
-        .map(|event| match event {
-            Event::Message(message) => (message.sequence, Some(message.payload)),
-            Event::Drop(drop) => (drop.sequence, None),
+    numbers_of(events(receiver))
+}
+
+/// The same of events of any receiver.
+pub fn numbers_of(events: Vec<Event>) -> Vec<(u32, Option<Vec<u8>>)> {
+    let mut numbers = Vec::new();
+    for event in events {
+        match event {
+            Event::Message(message) => numbers.push((message.sequence, Some(message.payload))),
+            Event::Drop(drop) => numbers.extend(drop.numbers().map(|number| (number, None))),
             Event::Evidence(evidence) => unreachable!("{evidence:?}"),
-        })
-        .collect()
+        }
+    }
+    numbers
 }
 
 pub fn message(sequence: u32) -> Vec<u8> {

@@ -45,6 +45,8 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
         ack_deadline_ms,
         replace_program,
     } = serve;
+    // Before there are keys in memory.
+    secret_memory::no_core_dumps()?;
     let loaded = program::load(&path, None)?;
     let sequencer = Sequencer::new(loaded.p4info, loaded.json, &mac, ports);
     let sequencer = sequencer.map_err(|error| Failure::in_file(&path, &error))?;

@@ -410,7 +410,7 @@ fn believed(group: &Group, message: &Message) {
         let member = membership(group, receiver as u8);
         assert!(certificate.verify(&member, &message.payload));
         let mut tags = tags.clone();
-        tags[receiver / LANES][receiver % LANES] ^= 1 << (message.sequence % 32);
+        tags[receiver / LANES].tags[receiver % LANES] ^= 1 << (message.sequence % 32);
         let proof = Proof::Tags(tags);
         let altered = Certificate {
             proof,
@@ -442,7 +442,8 @@ fn one_lost_packet_is_one_drop_notification_at_each_member() {
         let events: Vec<Event> = std::iter::from_fn(|| member.poll_event()).collect();
         let dropped = DropNotification {
             epoch: u64::from(group.epoch),
-            sequence: 2,
+            first: 2,
+            last: 2,
         };
         let numbers: Vec<Option<u32>> = events
             .iter()
