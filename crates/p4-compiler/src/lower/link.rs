@@ -47,6 +47,7 @@ impl Lower<'_> {
                         next = true_next;
                         continue;
                     }
+                    self.check_depth(condition, *span);
                     let name = self.fresh("node");
                     let (expression, source_info) =
                         (condition.clone(), self.whole_source_info(*span));
