@@ -273,9 +273,13 @@ impl Lower<'_> {
                 "headers, metadata and variables have more than {} fields",
                 limits::FIELDS_MAX
             );
-            self.sink.error("E0618", span, message).help(
-                "each is in every packet that a switch holds: make structs and stacks smaller",
-            );
+            let help = if self.depth > 0 {
+                "each call has variables of its own, and calls that call others more than once multiply"
+            } else {
+                "each is in every packet that a switch holds: make structs and stacks smaller"
+            };
+            self.sink.error("E0618", span, message).help(help);
+            self.stop();
         }
         has_room
     }

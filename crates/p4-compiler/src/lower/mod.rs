@@ -544,6 +544,11 @@ impl Lower<'_> {
         self.statements_done < limits::LOWERED_STATEMENTS
     }
 
+    /// Adds nothing any more: what would follow is told already.
+    pub fn stop(&mut self) {
+        self.statements_done = self.statements_done.max(limits::LOWERED_STATEMENTS);
+    }
+
     // Straight-line code.
 
     pub fn emit(&mut self, op: &str, parameters: Vec<Value>, span: Span) {
