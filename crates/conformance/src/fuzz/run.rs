@@ -49,7 +49,9 @@ pub fn run(corpus: &Corpus, input: &Input, seed: u64) -> Outcome {
     if p4info.is_some_and(|p4info| refused_by_server(p4info, json).is_some()) {
         return Outcome::CompiledNotLoaded;
     }
-    let native = NativeFactory::new(NativeOptions::ALL);
+    let native = NativeFactory {
+        options: NativeOptions::ALL,
+    };
     let engines: [Box<dyn EngineFactory>; 2] = [Box::new(InterpreterFactory), Box::new(native)];
     for engine in engines {
         packets(&program, engine, &mut Rng::with_seed(seed));

@@ -95,7 +95,9 @@ fn compiled(text: &str) -> Output {
 fn load(output: &Output) {
     let json = output.bmv2_json.as_ref().expect("it compiles").to_json();
     let program = Program::from_json_str(&json.unwrap()).expect("it loads");
-    let engine = Box::new(NativeFactory::new(NativeOptions::ALL));
+    let engine = Box::new(NativeFactory {
+        options: NativeOptions::ALL,
+    });
     let mut switch = Switch::with_engine(SwitchConfig::default(), engine);
     switch.set_program(program);
 }
