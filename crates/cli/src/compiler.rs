@@ -1,6 +1,5 @@
 //! The compiler as the commands use it: options, input and output files, diagnostics.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use p4_compiler::{Diagnostic, Options, Severity, SourceProvider};
@@ -148,11 +147,11 @@ pub struct Files;
 
 impl SourceProvider for Files {
     fn load(&self, path: &str) -> Option<String> {
-        fs::read_to_string(path).ok()
+        files::read_included(Path::new(path)).ok()
     }
 
     fn unusable(&self, path: &str) -> Option<String> {
-        match files::read_text(Path::new(path)) {
+        match files::read_included(Path::new(path)) {
             Err(Unreadable::Missing) | Ok(_) => None,
             Err(folder @ Unreadable::Directory) => {
                 Some(format!("{folder}, expected {}", files::P4_SOURCE))

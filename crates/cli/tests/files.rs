@@ -248,3 +248,26 @@ fn standard_error_that_cannot_be_written_changes_no_exit_code() {
         assert_eq!(status.expect("it runs").code(), Some(code), "{words:?}");
     }
 }
+
+#[test]
+fn devices_and_pipes_that_a_program_names_are_not_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo starts").success());
+    let named = ["/dev/zero".to_owned(), pipe.display().to_string()];
+    for (name, why) in named.iter().zip(["a device or socket", "a pipe"]) {
+        fs::write(
+            folder.path().join("program.p4"),
+            format!("#include \"{name}\"\n"),
+        )
+        .expect("written");
+        let output = reprise(folder.path(), &["check", "program.p4"]).output();
+        let output = output.expect("it ends");
+        let expected = format!("cannot use `{name}`: cannot be read: it is {why}, expected a file");
+        assert!(said(&output).contains(&expected), "{}", said(&output));
+    }
+    let whole = reprise(folder.path(), &["check", "/dev/zero"]).output();
+    let whole = said(&whole.expect("it ends"));
+    assert!(whole.contains("it is a device or socket"), "{whole}");
+}

@@ -1,8 +1,8 @@
 //! Random input for the compiler and the JSON loader, for any length of time.
 //!
 //! `cargo run --release -p conformance --example fuzz -- --minutes 60` runs cases in a process of
-//! its own with limits on memory, stack and time. A case that panics, hangs or exhausts memory is
-//! written below `target/fuzz`, with its number. `--case N` runs one case again, `--show N` prints
+//! its own with limits on memory, stack and time. A case that panics, hangs or exhausts memory, or whose
+//! program the compiler accepts and the switch refuses, is written below `target/fuzz`, with its number. `--case N` runs one case again, `--show N` prints
 //! it.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use conformance::compile::root;
-use conformance::fuzz::{Corpus, Input, run};
+use conformance::fuzz::{Corpus, Input, Outcome, refusal, run};
+
+/// The beginning of an answer about a program that compiles and does not load.
+const REFUSED: &str = "compiled and not loaded: ";
 
 /// Address space of the process that runs the cases, in KiB: what `ulimit -v` takes.
 const MEMORY_KIB: u64 = 2 * 1024 * 1024;
@@ -84,7 +87,11 @@ fn worker(corpus: &Corpus) {
             Some(path) => Input::Source(path, text),
             None => Input::Json(text),
         };
-        println!("{:?}", run(corpus, &input, number));
+        let outcome = run(corpus, &input, number);
+        match refusal(corpus, &input).filter(|_| outcome == Outcome::CompiledNotLoaded) {
+            Some(why) => println!("{REFUSED}{why}"),
+            None => println!("{outcome:?}"),
+        }
     }
 }
 
@@ -156,6 +163,7 @@ fn try_case(worker: &mut Worker, number: u64, input: Input) -> Result<String, St
         answer = worker.answers.recv_timeout(CASE_LOOK);
     }
     match answer {
+        Ok(answer) if answer.starts_with(REFUSED) => Err(answer),
         Ok(answer) => Ok(answer),
         Err(RecvTimeoutError::Timeout) => {
             let _ = worker.child.kill();
@@ -202,6 +210,9 @@ fn campaign(corpus: &Corpus, arguments: &Arguments) -> std::io::Result<u64> {
                     findings += 1;
                     println!("case {case}: {why}");
                     keep(corpus, arguments.seed, case, &why)?;
+                    if why.starts_with(REFUSED) {
+                        continue;
+                    }
                     break;
                 }
             }

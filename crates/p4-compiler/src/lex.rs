@@ -3,6 +3,7 @@
 //! `>>` is two `>` tokens, because type arguments may end with it. The expression parser joins
 //! them.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use num_bigint::BigInt;
@@ -91,9 +92,26 @@ pub fn lex_text(text: &str, place: &dyn Fn(usize, usize) -> Span, sink: &mut Sin
         first: true,
         joint: false,
         out: Vec::new(),
+        foreign_words: HashSet::new(),
         sink,
     }
     .run()
+}
+
+/// Whether a name that begins with one of P4's letters goes on with another.
+fn begins_foreign_word(rest: &str) -> bool {
+    let mut behind = rest
+        .chars()
+        .skip_while(|c| c.is_ascii_alphanumeric() || *c == '_');
+    behind.next().is_some_and(char::is_alphanumeric)
+}
+
+/// The Latin letter that a Cyrillic or Greek one looks like, as text that was copied has them.
+fn latin_twin(letter: char) -> Option<char> {
+    const FOREIGN: &str = "\u{430}\u{435}\u{43e}\u{440}\u{441}\u{443}\u{445}\u{456}\u{455}\u{458}\u{410}\u{412}\u{415}\u{41a}\u{41c}\u{41d}\u{41e}\u{420}\u{421}\u{422}\u{425}\u{3bf}\u{391}\u{392}\u{395}\u{397}\u{399}\u{39a}\u{39c}\u{39d}\u{39f}\u{3a1}\u{3a4}\u{3a7}";
+    const LATIN: &str = "aeopcyxisjABEKMHOPCTXoABEHIKMNOPTX";
+    let at = FOREIGN.chars().position(|foreign| foreign == letter)?;
+    LATIN.chars().nth(at)
 }
 
 struct Lexer<'a> {
@@ -103,6 +121,8 @@ struct Lexer<'a> {
     first: bool,
     joint: bool,
     out: Vec<Token>,
+    /// Those that a message has told of.
+    foreign_words: HashSet<String>,
     sink: &'a mut Sink,
 }
 
@@ -168,9 +188,11 @@ impl Lexer<'_> {
         if c.is_ascii_digit() {
             let len = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
             self.number(&rest[..len]);
-        } else if is_word(c) {
+        } else if is_word(c) && !begins_foreign_word(rest) {
             let len = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
             self.push(Tok::Word(rest[..len].into()), len);
+        } else if is_word(c) || c.is_alphabetic() {
+            self.foreign_word(rest);
         } else if c == '"' {
             self.string(rest);
         } else if let Some(punct) = PUNCTUATION.iter().find(|punct| rest.starts_with(**punct)) {
@@ -183,6 +205,29 @@ impl Lexer<'_> {
             );
             self.at += c.len_utf8();
         }
+    }
+
+    /// A name with letters that P4 does not have; one message tells of it, and it counts as a name.
+    fn foreign_word(&mut self, rest: &str) {
+        let len = rest
+            .find(|c: char| !(c.is_alphanumeric() || c == '_'))
+            .unwrap_or(rest.len());
+        let word = &rest[..len];
+        if let Some(letter) = word.chars().find(|c| !c.is_ascii())
+            && self.foreign_words.insert(word.to_owned())
+        {
+            let twin = latin_twin(letter).map_or_else(String::new, |twin| {
+                format!(", which looks like the Latin `{twin}`")
+            });
+            let message = format!(
+                "the name `{word}` has the letter `{letter}` (U+{:04X}){twin}",
+                u32::from(letter)
+            );
+            self.sink
+                .error("E0102", self.span(len), message)
+                .help("P4's names have the letters a to z and A to Z, digits and `_`");
+        }
+        self.push(Tok::Word(word.into()), len);
     }
 
     fn string(&mut self, rest: &str) {

@@ -145,6 +145,18 @@ pub fn preprocess(
 
 /// Compiles the program in `text`, which was read from `path`.
 pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &Options) -> Output {
+    // The walks over the program are recursive, and whoever calls may have little stack left.
+    stacker::grow(limits::STACK_BYTES, || {
+        compile_here(path, text, provider, options)
+    })
+}
+
+fn compile_here(
+    path: &str,
+    text: &str,
+    provider: &dyn SourceProvider,
+    options: &Options,
+) -> Output {
     let mut sources = source::SourceMap::default();
     let mut sink = diagnostic::Sink::default();
     let tokens = preprocess::preprocess((path, text), options, provider, &mut sources, &mut sink);

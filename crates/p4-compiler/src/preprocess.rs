@@ -101,6 +101,8 @@ pub struct Preprocessor<'a> {
     /// Macros are not expanded.
     verbatim: bool,
     in_condition: bool,
+    /// Bytes of the texts that were read.
+    source_bytes: u64,
     /// Tokens that macros may still make.
     budget: usize,
     exhausted: bool,
@@ -201,6 +203,7 @@ impl<'a> Preprocessor<'a> {
             call_end: Span::default(),
             verbatim: false,
             in_condition: false,
+            source_bytes: 0,
             budget: limits::TOKENS,
             exhausted: false,
             out: Vec::new(),
@@ -230,8 +233,10 @@ impl<'a> Preprocessor<'a> {
         for name in &options.undefines {
             pre.macros.remove(name.as_str());
         }
-        pre.open(program, main.0, main.1);
-        pre.run();
+        if pre.takes(main.1, Span::default()) {
+            pre.open(program, main.0, main.1);
+            pre.run();
+        }
     }
 
     fn open(&mut self, file: u32, name: &str, text: &str) {

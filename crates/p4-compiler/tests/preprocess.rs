@@ -257,3 +257,19 @@ fn annotations_in_p4info_have_their_macros_expanded_and_p4cs_layout() {
         assert!(text.contains(&line), "{wanted} in {text}");
     }
 }
+
+#[test]
+fn included_files_are_bounded_in_sum() {
+    let half = " ".repeat(40 << 20);
+    let load = |_: &str| Some(half.clone());
+    let text = "#include \"a\"\n#include \"b\"\n#include \"c\"\n";
+    let output = p4_compiler::compile("program.p4", text, &load, &p4_compiler::Options::default());
+    let messages: Vec<String> = (output.diagnostics.iter())
+        .map(|it| format!("{}:{} {}", it.line, it.code, it.message))
+        .collect();
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert!(
+        messages[0].starts_with("2:E0119 the program and the files"),
+        "{messages:?}"
+    );
+}

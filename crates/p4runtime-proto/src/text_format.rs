@@ -64,10 +64,44 @@ pub fn parse<M: Message + Name + Default>(text: &str) -> Result<M, TextFormatErr
         message: M::full_name(),
         reason,
     };
+    if let Some(line) = too_deep(text) {
+        return Err(error(format!(
+            "line {line}: messages are nested more than {DEPTH_MAX} deep"
+        )));
+    }
     DynamicMessage::parse_text_format(descriptor::<M>(), text)
         .map_err(|e| error(describe(&e, text)))?
         .transcode_to()
         .map_err(|e| error(e.to_string()))
+}
+
+/// Messages and lists inside one another: protobuf's own limit. The library reads them recursively, without a bound.
+const DEPTH_MAX: usize = 100;
+
+/// The line where messages are nested too deep, if they are.
+fn too_deep(text: &str) -> Option<usize> {
+    let (mut depth, mut quote, mut is_escaped, mut is_comment) = (0_usize, None, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match (byte, quote) {
+            (b'\n', _) => (quote, is_escaped, is_comment) = (None, false, false),
+            _ if is_comment => {}
+            _ if is_escaped => is_escaped = false,
+            (b'\\', Some(_)) => is_escaped = true,
+            (byte, Some(open)) if byte == open => quote = None,
+            (_, Some(_)) => {}
+            (b'"' | b'\'', None) => quote = Some(byte),
+            (b'#', None) => is_comment = true,
+            (b'{' | b'<' | b'[', None) => {
+                depth += 1;
+                if depth > DEPTH_MAX {
+                    return Some(text.as_bytes()[..at].split(|byte| *byte == b'\n').count());
+                }
+            }
+            (b'}' | b'>' | b']', None) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Writes any message of this crate, one field a line, two spaces of indent, unset fields left out.

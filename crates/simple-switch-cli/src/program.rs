@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+/// Bytes of a program's file: with 100,000 entries it has 60 million.
+pub const FILE_BYTES_MAX: u64 = 1 << 30;
+
 /// How a key field is matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchType {

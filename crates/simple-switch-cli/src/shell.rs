@@ -1,7 +1,6 @@
 //! From the connection to the end of the input.
 
 use std::cell::RefCell;
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process;
@@ -141,7 +140,7 @@ fn said(error: Error) -> Ended {
 
 /// The switch tells by a hash whether it runs the same.
 fn given_program(session: &mut Session, path: &Path) -> Result<Vec<u8>, Ended> {
-    let json = fs::read(path);
+    let json = whole_file::read(path, crate::program::FILE_BYTES_MAX);
     let json = json.map_err(|error| Ended::Said(format!("{}: {error}", path.display())))?;
     let answer = session.standard(Call::new("bm_get_config_md5"), Operation::Table);
     let hash = answer.and_then(|answer| Ok(answer.result(|args, id| args.bytes(id))?.to_vec()));

@@ -6,6 +6,9 @@ use dataplane::{LoadError, Program};
 use p4_compiler::{Diagnostic, Options, Severity};
 use thiserror::Error;
 
+/// Bytes of a program's file: JSON with 100,000 entries has 60 million.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
 /// Why there is no program.
 #[derive(Debug, Error)]
 pub enum ProgramError {
@@ -57,7 +60,9 @@ fn summary(diagnostics: &[Diagnostic]) -> String {
 /// # Errors
 /// The file that could not be read, compiled or loaded.
 pub fn load(path: &Path, options: &Options) -> Result<Program, ProgramError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ProgramError::Read {
+    let bytes = whole_file::read(path, FILE_BYTES_MAX);
+    let text = bytes.and_then(whole_file::text);
+    let text = text.map_err(|source| ProgramError::Read {
         path: path.into(),
         source,
     })?;
@@ -77,7 +82,10 @@ pub fn load(path: &Path, options: &Options) -> Result<Program, ProgramError> {
 
 /// The JSON as text, so that it is loaded as it would be by a switch.
 fn compile(path: &Path, text: &str, options: &Options) -> Result<String, ProgramError> {
-    let provider = |path: &str| std::fs::read_to_string(path).ok();
+    let provider = |path: &str| {
+        let bytes = whole_file::read_regular(Path::new(path), p4_compiler::limits::SOURCE_BYTES);
+        whole_file::text(bytes.ok()?).ok()
+    };
     let output = p4_compiler::compile(&path.display().to_string(), text, &provider, options);
     let json = output.bmv2_json.and_then(|json| json.to_json().ok());
     json.ok_or_else(|| ProgramError::Compile {

@@ -1,7 +1,6 @@
 //! From the command line's PROGRAM to what the switch runs: BMv2 JSON, with its P4Info.
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use p4_compiler::{Diagnostic, Severity};
@@ -15,6 +14,9 @@ use crate::error::SwitchError;
 use crate::options::Options;
 use crate::parts::Parts;
 use crate::say;
+
+/// Bytes of a program, a P4Info or entries: a program's JSON with 100,000 entries has 60 million.
+const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// A program that has been read, or compiled.
 pub(crate) struct LoadedProgram {
@@ -96,7 +98,10 @@ fn compile(
     emit_externs: bool,
 ) -> Result<LoadedProgram, SwitchError> {
     let text = read_text("read the program", path)?;
-    let source = |path: &str| fs::read_to_string(path).ok();
+    let source = |path: &str| {
+        let bytes = whole_file::read_regular(Path::new(path), p4_compiler::limits::SOURCE_BYTES);
+        whole_file::text(bytes.ok()?).ok()
+    };
     let compiler_options = p4_compiler::Options {
         include_dirs: options
             .include
@@ -139,7 +144,7 @@ fn compile(
 
 /// Reads a P4Info file, protobuf text or binary.
 pub(crate) fn read_p4info(path: &Path) -> Result<P4Info, SwitchError> {
-    let bytes = fs::read(path).map_err(|source| SwitchError::File {
+    let bytes = whole_file::read(path, FILE_BYTES_MAX).map_err(|source| SwitchError::File {
         operation: "read the P4Info",
         path: path.to_owned(),
         source,
@@ -171,11 +176,14 @@ pub(crate) fn read_entries(path: &Path) -> Result<Entries, SwitchError> {
 }
 
 fn read_text(operation: &'static str, path: &Path) -> Result<String, SwitchError> {
-    fs::read_to_string(path).map_err(|source| SwitchError::File {
-        operation,
-        path: path.to_owned(),
-        source,
-    })
+    let bytes = whole_file::read(path, FILE_BYTES_MAX);
+    bytes
+        .and_then(whole_file::text)
+        .map_err(|source| SwitchError::File {
+            operation,
+            path: path.to_owned(),
+            source,
+        })
 }
 
 /// Text has no control characters but white space; a binary message of any length has some, as

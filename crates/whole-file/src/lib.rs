@@ -1,10 +1,12 @@
 //! A file that is written whole or not at all: its new contents stand beside it until they take its place.
 //! Symbolic links stay, and so do a file's permissions; what is no file, such as a pipe, is written directly.
+//!
+//! And a file that is read up to a limit: a device, which may have no end, is none.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, chown};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 
 /// Writes a file, whole or not at all.
@@ -13,6 +15,60 @@ use std::path::{Path, PathBuf};
 /// The system's; what was there before stays.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Staged::write(path, bytes)?.keep()
+}
+
+/// Reads a file that a person has named, of so many bytes at most: a regular file or a pipe.
+///
+/// # Errors
+/// The system's; it is something else, or longer.
+pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    read_if(path, bytes_max, |kind| kind.is_file() || kind.is_fifo())
+}
+
+/// Reads a file that another file has named, of so many bytes at most: a regular file, since a pipe may never end.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    read_if(path, bytes_max, fs::FileType::is_file)
+}
+
+fn read_if(
+    path: &Path,
+    bytes_max: u64,
+    is_taken: impl Fn(&fs::FileType) -> bool,
+) -> io::Result<Vec<u8>> {
+    let kind = fs::metadata(path)?.file_type();
+    if kind.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !is_taken(&kind) {
+        let what = if kind.is_fifo() {
+            "a pipe"
+        } else {
+            "a device or socket"
+        };
+        let message = format!("it is {what}, expected a file");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(bytes_max.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        let message = format!("it is longer than {bytes_max} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(bytes)
+}
+
+/// The text of such bytes.
+///
+/// # Errors
+/// They are not UTF-8.
+pub fn text(bytes: Vec<u8>) -> io::Result<String> {
+    let text = String::from_utf8(bytes);
+    text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
 /// A file's new contents beside it, which take its place when all of them are on the disk.
@@ -129,5 +185,21 @@ mod tests {
         write(&link, b"contents").expect("written");
         assert_eq!(fs::read(&file).expect("read"), b"contents");
         assert!(link.is_symlink());
+    }
+
+    #[test]
+    fn devices_and_longer_files_are_not_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        fs::write(&file, b"12345").expect("write");
+        assert_eq!(read(&file, 5).expect("read"), b"12345");
+        let too_long = read(&file, 4).expect_err("longer");
+        assert_eq!(too_long.kind(), io::ErrorKind::FileTooLarge);
+        for read in [read, read_regular] {
+            let device = read(Path::new("/dev/zero"), 4).expect_err("a device");
+            assert_eq!(device.kind(), io::ErrorKind::InvalidInput);
+            let folder = read(folder.path(), 4).expect_err("a folder");
+            assert_eq!(folder.kind(), io::ErrorKind::IsADirectory);
+        }
     }
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use fastrand::Rng;
 
-pub use run::{Outcome, program, run};
+pub use run::{Outcome, program, refusal, run};
 
 /// Bytes of one source or JSON text; longer inputs show nothing that shorter ones do not.
 const INPUT_BYTES_MAX: usize = 200_000;

@@ -1,10 +1,13 @@
-//! One case: compile, load, run packets.
+//! One case: compile, load, start every engine, run packets.
 
 use dataplane::{
     ActionCall, KeyField, MatchField, MatchKind, PortId, Program, Switch, SwitchConfig, TableEntry,
-    TableId,
+    TableId, engine::EngineFactory, interpret::InterpreterFactory,
 };
+use dataplane_jit::{NativeFactory, NativeOptions};
 use fastrand::Rng;
+use p4_compiler::P4Info;
+use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 
 use super::{Corpus, Input};
 
@@ -31,52 +34,84 @@ pub enum Outcome {
 
 /// Runs a case; panics, hangs and memory are for the caller to see.
 pub fn run(corpus: &Corpus, input: &Input, seed: u64) -> Outcome {
-    let (json, compiled) = match input {
+    let (json, p4info) = match input {
         Input::Source(path, text) => match compile(corpus, path, text) {
-            Some(json) => (json, true),
+            Some((json, p4info)) => (json, Some(p4info)),
             None => return Outcome::NotCompiled,
         },
-        Input::Json(text) => (text.clone(), false),
+        Input::Json(text) => (text.clone(), None),
     };
-    match Program::from_json_str(&json) {
-        Ok(program) => {
-            packets(program, &mut Rng::with_seed(seed));
-            Outcome::Ran
-        }
-        Err(_) if compiled => Outcome::CompiledNotLoaded,
-        Err(_) => Outcome::NotLoaded,
+    let program = match Program::from_json_str(&json) {
+        Ok(program) => program,
+        Err(_) if p4info.is_some() => return Outcome::CompiledNotLoaded,
+        Err(_) => return Outcome::NotLoaded,
+    };
+    if p4info.is_some_and(|p4info| refused_by_server(p4info, json).is_some()) {
+        return Outcome::CompiledNotLoaded;
     }
+    let native = NativeFactory {
+        options: NativeOptions::ALL,
+    };
+    let engines: [Box<dyn EngineFactory>; 2] = [Box::new(InterpreterFactory), Box::new(native)];
+    for engine in engines {
+        packets(&program, engine, &mut Rng::with_seed(seed));
+    }
+    Outcome::Ran
+}
+
+/// Why the switch refuses what the compiler made of a source; none where it does not.
+pub fn refusal(corpus: &Corpus, input: &Input) -> Option<String> {
+    let Input::Source(path, text) = input else {
+        return None;
+    };
+    let (json, p4info) = compile(corpus, path, text)?;
+    match Program::from_json_str(&json) {
+        Ok(_) => refused_by_server(p4info, json),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// What P4Runtime's `SetForwardingPipelineConfig` would answer.
+fn refused_by_server(p4info: P4Info, json: String) -> Option<String> {
+    let config = ForwardingPipelineConfig {
+        p4info: Some(p4info),
+        p4_device_config: json.into_bytes(),
+        cookie: None,
+    };
+    let error = p4runtime_server::check_pipeline(config).err()?;
+    Some(error.to_string())
 }
 
 /// The program of a case, if it compiles and loads.
 pub fn program(corpus: &Corpus, input: &Input) -> Option<Program> {
     let json = match input {
-        Input::Source(path, text) => compile(corpus, path, text)?,
+        Input::Source(path, text) => compile(corpus, path, text)?.0,
         Input::Json(text) => text.clone(),
     };
     Program::from_json_str(&json).ok()
 }
 
-fn compile(corpus: &Corpus, path: &str, text: &str) -> Option<String> {
+/// The program's JSON and its P4Info.
+fn compile(corpus: &Corpus, path: &str, text: &str) -> Option<(String, P4Info)> {
     let provider = |path: &str| corpus.file(path);
     let options = p4_compiler::Options::default();
     let output = p4_compiler::compile(path, text, &provider, &options);
     for diagnostic in &output.diagnostics {
         std::hint::black_box(diagnostic.render());
     }
-    let p4info = output.p4info.as_ref();
-    std::hint::black_box(p4info.map(p4_compiler::p4info_text));
-    output.bmv2_json?.to_json().ok()
+    let p4info = output.p4info?;
+    std::hint::black_box(p4_compiler::p4info_text(&p4info));
+    Some((output.bmv2_json?.to_json().ok()?, p4info))
 }
 
-fn packets(program: Program, rng: &mut Rng) {
-    let mut switch = Switch::new(SwitchConfig::default());
+fn packets(program: &Program, engine: Box<dyn EngineFactory>, rng: &mut Rng) {
+    let mut switch = Switch::with_engine(SwitchConfig::default(), engine);
     (0..4).for_each(|port| switch.add_port(PortId(port)));
     let tables: Vec<TableId> = program.tables().map(|(id, _)| id).collect();
     switch.set_program(program.clone());
     for table in tables {
         for _ in 0..ENTRIES_PER_TABLE {
-            if let Some(entry) = entry(&program, table, rng) {
+            if let Some(entry) = entry(program, table, rng) {
                 // A refused entry is an answer, not a finding.
                 let _ = switch.insert_entry(table, entry);
             }

@@ -81,9 +81,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "state-store",
             "thrift-server",
             "tls",
+            "whole-file",
         ],
     ),
-    ("stf", &["dataplane", "p4-compiler"]),
+    ("stf", &["dataplane", "p4-compiler", "whole-file"]),
     ("lockstep", &["dataplane", "dataplane-jit"]),
     (
         "reprise",

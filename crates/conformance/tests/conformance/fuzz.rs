@@ -54,7 +54,8 @@ fn no_input_makes_the_compiler_or_the_loader_panic_or_hang() {
         assert_ne!(
             outcome,
             Outcome::CompiledNotLoaded,
-            "case {number} (seed {SEED}): the switch refuses what the compiler made"
+            "case {number} (seed {SEED}): the switch refuses what the compiler made: \
+             cargo run -p conformance --example fuzz -- --seed {SEED} --case {number}"
         );
         *tally.entry(format!("{kind:?} {outcome:?}")).or_default() += 1;
     }

@@ -23,4 +23,5 @@ mod payload;
 mod recirculation;
 mod rounds;
 mod sfu_copies;
+mod size;
 mod stf;

@@ -296,7 +296,9 @@ impl Interpreter {
     }
 
     fn give_back_vector(&mut self, phv: Phv) {
-        if !phv.is_without_fields() && self.spare_vectors.len() < limits::SPARE_PACKETS_MAX {
+        let n_bytes = phv.n_bytes().max(1);
+        let room = limits::SPARE_PACKETS_MAX.min(limits::SPARE_VECTOR_BYTES_MAX / n_bytes);
+        if !phv.is_without_fields() && self.spare_vectors.len() < room {
             self.spare_vectors.push(phv);
         }
     }

@@ -29,6 +29,11 @@ impl Phv {
         }
     }
 
+    /// Bytes that it takes at least.
+    pub(crate) fn n_bytes(&self) -> usize {
+        self.values.len() * size_of::<Int>()
+    }
+
     /// Made by nobody.
     pub(crate) fn is_without_fields(&self) -> bool {
         self.values.is_empty()

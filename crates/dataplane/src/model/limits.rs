@@ -102,19 +102,12 @@ pub const IDLE_SWEEP_NS_PER_ENTRY: u64 = 100;
 /// Packet-ins waiting for the control plane; further ones are dropped and counted.
 pub const PACKET_IN_QUEUE_MAX: usize = 4_096;
 
-/// Cells of one register or counter array: what 32 bits index would be 64 GiB; this is 1 GiB of
-/// 64-bit cells, and protects from a wrong size in a file.
-pub const ARRAY_CELLS_MAX: u64 = 1 << 24;
+// What a program may ask for by its declarations is bounded where the compiler sees it too.
+pub use bmv2_json::limits::{ARRAY_CELLS_MAX, EXPRESSION_DEPTH_MAX, FIELD_BITS_MAX};
 
 /// Small maps that make a map of entries: of 65,536 entries 256 are moved when one grows, which takes some
 /// tens of microseconds, where all of them would hold packets up for milliseconds.
 pub const MAP_SHARDS: usize = 256;
-
-/// Bits of a field: the widest that p4c accepts by default.
-pub const FIELD_BITS_MAX: u32 = 65_536;
-
-/// Nested expressions of a program: deeper ones would overflow the stack of whoever evaluates.
-pub const EXPRESSION_DEPTH_MAX: usize = 256;
 
 /// Egress passes between two looks at a frame before its turn, where the program gives priorities:
 /// so few that a burst of a receive batch (64 frames) is known before the copies of its first four
@@ -139,6 +132,9 @@ pub const LATENCY_NS_MAX: u64 = 60_000_000_000;
 /// Header vectors and buffers of frames that the interpreter keeps for reuse: what a burst of a
 /// receive ring (1,024 frames) needs, beyond it they are freed.
 pub const SPARE_PACKETS_MAX: usize = 1_024;
+
+/// Bytes of header vectors that the interpreter keeps for reuse, where those of a program are large.
+pub const SPARE_VECTOR_BYTES_MAX: usize = 256 << 20;
 
 /// Bytes of a buffer that is kept for reuse: a frame of an Ethernet with large frames; longer ones
 /// are rare, and a thousand of them would be 64 MiB.

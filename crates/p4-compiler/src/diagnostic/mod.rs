@@ -325,9 +325,9 @@ impl Sink {
     }
 
     /// Whether a comment, a string or a macro's call is wrong in a way that makes all that is read
-    /// behind it another text.
+    /// behind it another text, or a limit of the preprocessor has ended the text.
     pub fn is_cut_off(&self) -> bool {
-        ["E0101", "E0103", "E0120"]
+        ["E0101", "E0103", "E0119", "E0120"]
             .iter()
             .any(|code| self.has_code(code))
     }

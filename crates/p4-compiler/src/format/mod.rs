@@ -37,6 +37,17 @@ pub fn format(
     provider: &dyn SourceProvider,
     options: &Options,
 ) -> Result<String, Vec<Diagnostic>> {
+    stacker::grow(crate::limits::STACK_BYTES, || {
+        format_here(path, text, provider, options)
+    })
+}
+
+fn format_here(
+    path: &str,
+    text: &str,
+    provider: &dyn SourceProvider,
+    options: &Options,
+) -> Result<String, Vec<Diagnostic>> {
     let compiler = Compiler {
         path,
         provider,

@@ -413,6 +413,31 @@ impl Program {
         }
     }
 
+    /// Bits of a value of this type in a packet, the most or the least (P4_16 1.2.5, section 9): a varbit field has
+    /// none at least, and a header union has as many as its longest member. None for a type that is never in a packet.
+    pub fn packed_bits(&self, ty: &Type, is_most: bool) -> Option<u32> {
+        let bits = |ty: &Type| self.packed_bits(ty, is_most);
+        match self.underlying(ty) {
+            Type::Varbit(width) => Some(if is_most { *width } else { 0 }),
+            Type::Struct(id) => {
+                let decl = &self.structs[*id];
+                let mut fields = decl.fields.iter().map(|field| bits(&field.ty));
+                match decl.kind {
+                    StructKind::Union => {
+                        fields.try_fold(0, |longest: u32, bits| Some(longest.max(bits?)))
+                    }
+                    _ => fields.try_fold(0_u32, |sum, bits| sum.checked_add(bits?)),
+                }
+            }
+            Type::Tuple(items) | Type::ListOf(items) => items
+                .iter()
+                .try_fold(0_u32, |sum, item| sum.checked_add(bits(item)?)),
+            Type::Stack(element, size) => bits(element)?.checked_mul(*size),
+            Type::Error | Type::Enum(_) => None,
+            other => self.width(other),
+        }
+    }
+
     pub fn is_header(&self, ty: &Type) -> bool {
         matches!(ty, Type::Struct(id) if self.structs[*id].kind == StructKind::Header)
     }

@@ -86,11 +86,11 @@ fn select(program: &Program, transition: &Transition, sink: &mut Sink) {
     let Transition::Select(keys, cases) = transition else {
         return;
     };
+    let mut earlier = tables::Earlier::default();
     for (at, (sets, _, span)) in cases.iter().enumerate() {
-        let earlier = cases[..at]
-            .iter()
-            .find(|(before, ..)| tables::covers_all(before, sets));
-        if let Some((_, _, before)) = earlier {
+        let covering = earlier.covering(sets, |before| tables::covers_all(&cases[before].0, sets));
+        earlier.add(sets, at);
+        if let Some((_, _, before)) = covering.map(|before| &cases[before]) {
             sink.warning("W0833", *span, "this case is never taken")
                 .note_at(*before, "this one takes all that it would match");
         }

@@ -1,10 +1,13 @@
 //! Tables: entries that cannot match, keys that cannot differ, tables that cannot do anything.
 
+use std::collections::HashMap;
+
 use num_bigint::BigInt;
 
 use super::Subject;
 use crate::diagnostic::Sink;
 use crate::ir::{Expr, ExprKind, Table};
+use crate::limits;
 
 pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
     for table in &subject.program.tables {
@@ -103,12 +106,14 @@ fn entries(table: &Table, sink: &mut Sink) {
         return;
     }
     let by_length = table.keys.iter().any(|key| &*key.match_kind == "lpm");
+    let mut earlier = Earlier::default();
     for (at, entry) in entries.iter().enumerate() {
-        let earlier = entries[..at].iter().find(|before| {
-            covers_all(&before.keys, &entry.keys)
-                && (!by_length || covers_all(&entry.keys, &before.keys))
+        let covering = earlier.covering(&entry.keys, |before| {
+            let before = &entries[before].keys;
+            covers_all(before, &entry.keys) && (!by_length || covers_all(&entry.keys, before))
         });
-        if let Some(before) = earlier {
+        earlier.add(&entry.keys, at);
+        if let Some(before) = covering.map(|before| &entries[before]) {
             sink.warning("W0851", entry.span, "this entry never matches")
                 .note_at(
                     before.span,
@@ -116,6 +121,112 @@ fn entries(table: &Table, sink: &mut Sink) {
                 );
         }
     }
+}
+
+/// The part of a key that an entry's set looks at.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Part {
+    Nothing,
+    Whole,
+    Masked(BigInt),
+    Range,
+}
+
+/// The entries of a shape, by what they want.
+type Wanted = HashMap<String, Vec<usize>>;
+
+/// The entries of a table, or cases of a `select`, before the one that is looked at, by the parts of the key that they look at and what they
+/// want there: those that may match all that another matches are found without a look at each.
+#[derive(Default)]
+pub struct Earlier {
+    shapes: HashMap<Vec<Part>, usize>,
+    /// In the order of their first entries.
+    by_shape: Vec<(Vec<Part>, Wanted)>,
+    comparisons: usize,
+}
+
+impl Earlier {
+    pub fn add(&mut self, sets: &[Expr], at: usize) {
+        let Some(shape) = sets.iter().map(part).collect::<Option<Vec<Part>>>() else {
+            return;
+        };
+        let Some(wanted) = seen_by(&shape, sets) else {
+            return;
+        };
+        let next = self.by_shape.len();
+        let place = *self.shapes.entry(shape.clone()).or_insert(next);
+        if place == next {
+            self.by_shape.push((shape, HashMap::new()));
+        }
+        self.by_shape[place].1.entry(wanted).or_default().push(at);
+    }
+
+    /// The first entry for which the comparison holds; none where that would be too much work.
+    pub fn covering(&mut self, sets: &[Expr], covers: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut first: Option<usize> = None;
+        for (shape, entries) in &self.by_shape {
+            self.comparisons += 1;
+            let candidates = seen_by(shape, sets).and_then(|seen| entries.get(&seen));
+            for at in candidates.into_iter().flatten() {
+                self.comparisons += 1;
+                if self.comparisons > limits::COMPARED_ENTRIES {
+                    return None;
+                }
+                if first.is_some_and(|first| first <= *at) {
+                    break;
+                }
+                if covers(*at) {
+                    first = Some(*at);
+                    break;
+                }
+            }
+        }
+        first.filter(|_| self.comparisons <= limits::COMPARED_ENTRIES)
+    }
+}
+
+fn part(set: &Expr) -> Option<Part> {
+    Some(match &set.kind {
+        ExprKind::DontCare => Part::Nothing,
+        ExprKind::Range(..) => Part::Range,
+        ExprKind::Mask(_, mask) => match &mask.kind {
+            ExprKind::Int(mask) => Part::Masked(mask.clone()),
+            _ => return None,
+        },
+        _ if is_constant(set) => Part::Whole,
+        _ => return None,
+    })
+}
+
+/// What an entry of a shape would have to want to match all that these sets match, as text; none where it cannot. What
+/// ranges want is not in it.
+fn seen_by(shape: &[Part], sets: &[Expr]) -> Option<String> {
+    if shape.iter().all(|part| *part == Part::Nothing) {
+        return Some(String::new());
+    }
+    if shape.len() != sets.len() {
+        return None;
+    }
+    let mut text = String::new();
+    for (part, set) in shape.iter().zip(sets) {
+        match (part, &set.kind) {
+            (Part::Nothing | Part::Range, _) => {}
+            (Part::Whole, ExprKind::Int(value)) => text += &format!("{value}"),
+            (Part::Whole, ExprKind::Bool(value)) => text += &format!("{value}"),
+            (Part::Whole, ExprKind::Error(value)) => text += &format!("e{value}"),
+            (Part::Whole, ExprKind::Member(id, member)) => text += &format!("{id}.{member}"),
+            (Part::Masked(mask), ExprKind::Int(value)) => text += &format!("{}", value & mask),
+            (Part::Masked(mask), ExprKind::Mask(value, bits)) => match (&value.kind, &bits.kind) {
+                (ExprKind::Int(value), ExprKind::Int(bits)) if &masked(bits, mask) == mask => {
+                    text += &format!("{}", value & mask);
+                }
+                _ => return None,
+            },
+            _ => return None,
+        }
+        text.push(',');
+    }
+    Some(text)
 }
 
 /// Whether the first sets match everything that the second match.

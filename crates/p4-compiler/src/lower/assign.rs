@@ -125,20 +125,13 @@ impl Lower<'_> {
                 .place(expr)
                 .is_some_and(|source| Roots::of(&source).overlap(&Roots::of(place)));
         }
-        let mut parts = Vec::new();
-        super::expression::map_operands(&expr.kind, &mut |inner| {
-            parts.push(inner.clone());
-            inner.clone()
-        });
-        parts.iter().any(|part| self.reads(part, place))
+        super::expression::any_operand(&expr.kind, &mut |part| self.reads(part, place))
     }
 
     fn assign_header(&mut self, place: &Place, expr: &Expr) {
         let (target, _) = self.read_raw(place);
         match &expr.kind {
-            ExprKind::InvalidHeader => {
-                self.emit("remove_header", vec![parameter(target)], expr.span)
-            }
+            ExprKind::InvalidHeader => self.set_invalid(place, expr.span),
             ExprKind::List(items) => {
                 let fields = self.header_members(place);
                 self.emit("add_header", vec![parameter(target)], expr.span);
@@ -202,7 +195,9 @@ impl Lower<'_> {
                 self.copy_whole("assign_header_stack", target, source, span)
             }
             (Place::Header { .. } | Place::Element { .. } | Place::Last { .. }, _) => {
-                self.copy_whole("assign_header", target, source, span)
+                self.copy_whole("assign_header", target, source, span);
+                // A valid header has made them invalid already.
+                self.invalidate_rivals(target, span);
             }
             _ => {
                 let value = self.read(source);

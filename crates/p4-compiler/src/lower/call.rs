@@ -150,6 +150,9 @@ impl Lower<'_> {
             );
             return;
         }
+        if !self.has_room(span) {
+            return;
+        }
         let writes = parameters.iter().any(|id| {
             matches!(
                 self.program.vars[*id].direction,
@@ -363,23 +366,44 @@ impl Lower<'_> {
         }
     }
 
+    /// `header.setInvalid()`. A member of a union takes the others with it: the union becomes invalid (section 8.20).
+    pub fn set_invalid(&mut self, place: &Place, span: Span) {
+        let (target, _) = self.read_raw(place);
+        self.emit("remove_header", vec![parameter(target)], span);
+        self.invalidate_rivals(place, span);
+    }
+
+    /// Makes the other members of a header's union invalid, where it is in one.
+    pub fn invalidate_rivals(&mut self, place: &Place, span: Span) {
+        for rival in self.rivals(place) {
+            let (target, _) = self.read_raw(&rival);
+            self.emit("remove_header", vec![parameter(target)], span);
+        }
+    }
+
     fn builtin(&mut self, builtin: Builtin, object: &Expr, arguments: &[Option<Expr>], span: Span) {
         let Some(place) = self.place(object) else {
             return self.unsupported(span, "a method of this");
         };
+        if builtin == Builtin::SetInvalid {
+            return self.set_invalid(&place, span);
+        }
         let (target, _) = self.read_raw(&place);
         let mut parameters = vec![parameter(target)];
         let op = match builtin {
             Builtin::SetValid => "add_header",
-            Builtin::SetInvalid => "remove_header",
             Builtin::PushFront => "push",
             Builtin::PopFront => "pop",
-            Builtin::IsValid => return,
+            Builtin::IsValid | Builtin::SetInvalid => return,
         };
         if let Some(Some(count)) = arguments.first() {
             let count = self.resolve(count);
             match &count.kind {
-                ExprKind::Int(value) => parameters.push(hex(value, 8)),
+                // Further than the stack is long is as far as it is long.
+                ExprKind::Int(value) => {
+                    let size = self.elements(&place).len().into();
+                    parameters.push(hex(value.min(&size), 8));
+                }
                 _ => drop(self.sink.error(
                     "E0502",
                     count.span,

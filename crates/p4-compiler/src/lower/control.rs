@@ -173,11 +173,34 @@ impl Lower<'_> {
             self.instantiate_named(*id, path);
             self.standing.order = outer;
         }
+        self.expect_own_paths(instances);
         let made = instances
             .iter()
             .filter_map(|id| self.instances.get(id).map(|object| (*id, object.clone())))
             .collect();
         self.block_instances.insert(path.to_owned(), made);
+    }
+
+    /// Two instances of one path would have their objects in common.
+    fn expect_own_paths(&mut self, instances: &[usize]) {
+        let mut paths: HashMap<String, usize> = HashMap::new();
+        for id in instances {
+            let Some(Object::Block(block)) = self.instances.get(id) else {
+                continue;
+            };
+            let first = *paths.entry(block.path.clone()).or_insert(*id);
+            if first != *id {
+                let message = format!(
+                    "two instances have the control plane's name `{}`",
+                    block.path
+                );
+                let first = self.program.instances[first].span;
+                self.sink
+                    .error("E0702", self.program.instances[*id].span, message)
+                    .note_at(first, "the other one")
+                    .help("give one of them another @name");
+            }
+        }
     }
 
     /// Ends the code that was gathered: it becomes a node.
@@ -450,6 +473,9 @@ impl Lower<'_> {
                     limits::INLINE_DEPTH
                 ),
             );
+            return;
+        }
+        if !self.has_room(span) {
             return;
         }
         let control = &self.program.controls[id];

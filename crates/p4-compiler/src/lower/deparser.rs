@@ -145,6 +145,7 @@ impl Lower<'_> {
                         Place::Header {
                             name: element,
                             id: *id,
+                            union: None,
                         }
                     };
                     self.emitted(&member, order);

@@ -15,6 +15,8 @@ use crate::types::const_eval::mask;
 struct Order {
     /// The numbers of the entries, as the program gives them or as they follow from the list.
     numbers: Vec<BigInt>,
+    least: BigInt,
+    most: BigInt,
     largest_wins: bool,
     /// The program says something about it; otherwise the list's order is the order.
     is_explicit: bool,
@@ -23,13 +25,11 @@ struct Order {
 impl Order {
     /// BMv2's rank (the lowest wins) and P4Runtime's priority (the highest wins).
     fn of(&self, position: usize) -> (u32, i32) {
-        let least = self.numbers.iter().min().cloned().unwrap_or_default();
-        let most = self.numbers.iter().max().cloned().unwrap_or_default();
         let number = self.numbers.get(position).cloned().unwrap_or_default();
         let (rank, priority) = if self.largest_wins {
-            (&most - &number + 1, number)
+            (&self.most - &number + 1, number)
         } else {
-            (number.clone(), &most + &least - number)
+            (number.clone(), &self.most + &self.least - number)
         };
         (
             rank.to_u32().unwrap_or(u32::MAX),
@@ -145,6 +145,8 @@ impl Lower<'_> {
         let is_explicit = table.property("largest_priority_wins").is_some()
             || list.iter().any(|entry| entry.priority.is_some());
         Order {
+            least: numbers.iter().min().cloned().unwrap_or_default(),
+            most: numbers.iter().max().cloned().unwrap_or_default(),
             numbers,
             largest_wins,
             is_explicit,

@@ -4,7 +4,7 @@ use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;
 
 use super::place::{Place, hex, operation, plain_hex};
-use super::{Binding, Lower};
+use super::{Binding, Lower, Stage};
 use crate::ir::{BinaryOp, Builtin, Call, Callee, Expr, ExprKind, StackProperty, UnaryOp};
 use crate::types::Type;
 use crate::types::const_eval::{fold, mask};
@@ -35,6 +35,26 @@ pub fn map_operands(kind: &ExprKind, f: &mut dyn FnMut(&Expr) -> Expr) -> ExprKi
     }
 }
 
+/// Whether something holds for any operand of an expression.
+pub fn any_operand(kind: &ExprKind, f: &mut dyn FnMut(&Expr) -> bool) -> bool {
+    match kind {
+        ExprKind::Field(inner, _)
+        | ExprKind::Stack(inner, _)
+        | ExprKind::Slice(inner, ..)
+        | ExprKind::Unary(_, inner)
+        | ExprKind::Cast(inner)
+        | ExprKind::Hit(inner, _) => f(inner),
+        ExprKind::Index(first, second)
+        | ExprKind::Binary(_, first, second)
+        | ExprKind::Range(first, second)
+        | ExprKind::Mask(first, second) => f(first) || f(second),
+        ExprKind::Mux(condition, yes, no) => f(condition) || f(yes) || f(no),
+        ExprKind::List(items) => items.iter().any(f),
+        ExprKind::Call(call) => call.arguments.iter().flatten().any(f),
+        _ => false,
+    }
+}
+
 /// Whether a call stands anywhere inside that may change something (`isValid` does not).
 pub fn has_call(expr: &Expr) -> bool {
     if let ExprKind::Call(call) = &expr.kind
@@ -42,15 +62,21 @@ pub fn has_call(expr: &Expr) -> bool {
     {
         return true;
     }
-    let mut found = false;
-    map_operands(&expr.kind, &mut |inner| {
-        found |= has_call(inner);
-        inner.clone()
-    });
-    found
+    any_operand(&expr.kind, &mut has_call)
+}
+
+/// Whether `last` of a stack stands anywhere inside, which ends the parser where the stack is empty.
+fn reads_last(expr: &Expr) -> bool {
+    matches!(expr.kind, ExprKind::Stack(_, StackProperty::Last))
+        || any_operand(&expr.kind, &mut reads_last)
 }
 
 impl Lower<'_> {
+    /// Whether evaluating it does something beside giving a value, so that it must not be where it is not to run.
+    fn has_effect(&self, expr: &Expr) -> bool {
+        has_call(expr) || (self.stage == Stage::Parser && reads_last(expr))
+    }
+
     /// Replaces constructor parameters and other bound constants, and folds.
     pub fn resolve(&self, expr: &Expr) -> Expr {
         if let ExprKind::Var(id) = &expr.kind {
@@ -247,7 +273,7 @@ impl Lower<'_> {
 
     fn logical(&mut self, op: BinaryOp, left: &Expr, right: &Expr) -> Value {
         let name = if op == BinaryOp::And { "and" } else { "or" };
-        if !has_call(right) {
+        if !self.has_effect(right) {
             let (a, b) = (self.value(left), self.value(right));
             return operation(name, Some(a), Some(b));
         }
@@ -327,7 +353,7 @@ impl Lower<'_> {
     }
 
     fn mux(&mut self, condition: &Expr, yes: &Expr, no: &Expr) -> Value {
-        if has_call(yes) || has_call(no) {
+        if self.has_effect(yes) || self.has_effect(no) {
             let temp = self.temp("tmp", &yes.ty, condition.span);
             let condition_value = self.value(condition);
             let (place, other, yes, no) = (temp.clone(), temp.clone(), yes.clone(), no.clone());

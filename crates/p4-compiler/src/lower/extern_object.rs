@@ -5,6 +5,7 @@ use num_traits::ToPrimitive as _;
 
 use super::Lower;
 use crate::ir::{Annotation, ExprKind, Instance};
+use crate::limits;
 use crate::source::Span;
 use crate::types::Type;
 
@@ -123,6 +124,13 @@ impl Lower<'_> {
     }
 
     fn add_array(&mut self, object: &ExternObject) {
+        let is_array = matches!(object.kind.as_str(), "counter" | "meter" | "register");
+        if is_array && object.size > limits::ARRAY_CELLS_MAX {
+            let (size, max) = (object.size, limits::ARRAY_CELLS_MAX);
+            let message = format!("{size} is not a size: an array has {max} cells at most");
+            self.sink.error("E0503", object.span, message);
+            return;
+        }
         let (name, source_info, size) = (
             object.name.clone(),
             self.source_info(object.span),

@@ -48,21 +48,25 @@ impl Lower<'_> {
         }
     }
 
+    /// The name of an enum's member that an argument is; empty where that is known at run time only, which is an
+    /// error.
     pub fn enum_argument(&mut self, arguments: &[Option<Expr>], at: usize, span: Span) -> String {
-        match arguments
-            .get(at)
-            .and_then(Option::as_ref)
-            .map(|argument| self.resolve(argument).kind)
-        {
+        let argument = arguments.get(at).and_then(Option::as_ref);
+        let argument = argument.map(|argument| self.resolve(argument));
+        match argument.as_ref().map(|argument| &argument.kind) {
             Some(ExprKind::Member(id, member)) => {
-                self.program.enums[id].members[member].0.to_string()
+                self.program.enums[*id].members[*member].0.to_string()
             }
+            Some(ExprKind::Poison) => String::new(),
             _ => {
-                self.sink.error(
-                    "E0502",
-                    span,
-                    "this enum's value must be known at compile time",
-                );
+                let span = argument.map_or(span, |argument| argument.span);
+                self.sink
+                    .error(
+                        "E0502",
+                        span,
+                        "this enum's value must be known at compile time",
+                    )
+                    .help("call it in both branches of an `if`, each with one value");
                 String::new()
             }
         }

@@ -139,7 +139,8 @@ impl Lower<'_> {
                     for member in &self.program.structs[*id].fields {
                         if let Type::Struct(id) = member.ty {
                             let name = format!("{name}.{}", member.name);
-                            fields.extend(self.stored(&Place::Header { name, id }));
+                            let union = None;
+                            fields.extend(self.stored(&Place::Header { name, id, union }));
                         }
                     }
                 }
@@ -342,18 +343,22 @@ impl Lower<'_> {
 
     pub fn clone_packet(&mut self, name: &str, arguments: &[Option<Expr>], span: Span) {
         let kind = self.enum_argument(arguments, 0, span);
-        let (op, wanted) = if kind == "I2E" {
-            ("clone_ingress_pkt_to_egress", Stage::Ingress)
-        } else {
-            ("clone_egress_pkt_to_egress", Stage::Egress)
+        let (op, wanted) = match kind.as_str() {
+            "" => return,
+            "I2E" => ("clone_ingress_pkt_to_egress", Stage::Ingress),
+            _ => ("clone_egress_pkt_to_egress", Stage::Egress),
         };
-        self.only_in(wanted, &format!("CloneType.{kind}"), span);
+        let effect = match wanted {
+            Stage::Ingress => "clones the packet as it leaves egress, as `CloneType.E2E` does",
+            _ => "clones the packet as it came, as `CloneType.I2E` does",
+        };
+        self.belongs_in(wanted, &format!("CloneType.{kind}"), effect, span);
         let session = self.data_argument(arguments, 1);
         let third = arguments.get(2).and_then(Option::as_ref);
         let list = if name == "clone_preserving_field_list" {
             self.list_argument(third, span)
         } else {
-            let headers = if wanted == Stage::Ingress {
+            let headers = if self.stage == Stage::Ingress {
                 Headers::Listed
             } else {
                 Headers::Cloned
@@ -365,12 +370,14 @@ impl Lower<'_> {
 
     /// `resubmit` and `recirculate` in both forms.
     pub fn again(&mut self, name: &str, arguments: &[Option<Expr>], span: Span) {
-        let (op, wanted) = if name.starts_with("resubmit") {
-            ("resubmit", Stage::Ingress)
+        let (op, wanted, effect) = if name.starts_with("resubmit") {
+            ("resubmit", Stage::Ingress, "does nothing")
         } else {
-            ("recirculate", Stage::Egress)
+            let effect =
+                "takes effect when egress has ended, unless the packet is dropped or multicast";
+            ("recirculate", Stage::Egress, effect)
         };
-        self.only_in(wanted, &format!("`{name}`"), span);
+        self.belongs_in(wanted, &format!("`{name}`"), effect, span);
         let argument = arguments.first().and_then(Option::as_ref);
         let list = if name == op {
             let headers = if wanted == Stage::Ingress {
@@ -385,17 +392,24 @@ impl Lower<'_> {
         self.emit(op, vec![plain_hex(u64::from(list))], span);
     }
 
-    fn only_in(&mut self, wanted: Stage, what: &str, span: Span) {
+    /// Warns of a call in the other of the two controls, where simple_switch takes it too but with this effect.
+    fn belongs_in(&mut self, wanted: Stage, what: &str, effect: &str, span: Span) {
         if self.stage == wanted {
             return;
         }
-        let place = if wanted == Stage::Ingress {
-            "ingress"
+        let (place, here) = if wanted == Stage::Ingress {
+            ("ingress", "egress")
         } else {
-            "egress"
+            ("egress", "ingress")
         };
+        if !matches!(self.stage, Stage::Ingress | Stage::Egress) {
+            self.sink
+                .error("E0309", span, format!("{what} stands only in {place}"));
+            return;
+        }
         self.sink
-            .error("E0309", span, format!("{what} stands only in {place}"));
+            .warning("W0617", span, format!("{what} belongs in {place}"))
+            .label(format!("in {here} it {effect}"));
     }
 }
 

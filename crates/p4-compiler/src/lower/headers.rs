@@ -10,6 +10,7 @@ use bmv2_json::{
 use super::place::Place;
 use super::{BlockInstance, Lower};
 use crate::ir::{self, InstanceKind, StructKind};
+use crate::limits;
 use crate::source::Span;
 use crate::types::Type;
 
@@ -245,6 +246,9 @@ impl Lower<'_> {
             self.sink.error("E0604", span, message);
             return Place::Members(Rc::default());
         };
+        if !self.has_room_for_fields(1, span) {
+            return Place::Members(Rc::default());
+        }
         let field = self.fresh(name);
         let signed = matches!(below, Type::Bits { signed: true, .. });
         self.scalars.push(Field {
@@ -257,6 +261,27 @@ impl Lower<'_> {
             field,
             ty: ty.clone(),
         }
+    }
+
+    /// Counts fields; false where there are too many, so that no more are made.
+    fn has_room_for_fields(&mut self, n_fields: usize, span: Span) -> bool {
+        self.n_fields = self.n_fields.saturating_add(n_fields);
+        let has_room = self.n_fields <= limits::FIELDS_MAX;
+        if !has_room && !self.has_too_many_fields {
+            self.has_too_many_fields = true;
+            let message = format!(
+                "headers, metadata and variables have more than {} fields",
+                limits::FIELDS_MAX
+            );
+            let help = if self.depth > 0 {
+                "each call has variables of its own, and calls that call others more than once multiply"
+            } else {
+                "each is in every packet that a switch holds: make structs and stacks smaller"
+            };
+            self.sink.error("E0618", span, message).help(help);
+            self.stop();
+        }
+        has_room
     }
 
     fn new_varbit(&mut self, name: &str, width: u32) -> Place {
@@ -372,9 +397,14 @@ impl Lower<'_> {
     }
 
     fn new_header(&mut self, name: &str, id: usize) -> Place {
+        let span = self.program.structs[id].span;
+        if !self.has_room_for_fields(self.program.structs[id].fields.len(), span) {
+            return Place::Members(Rc::default());
+        }
         let name = self.fresh(name);
         self.add_header(&name, id);
-        Place::Header { name, id }
+        let union = None;
+        Place::Header { name, id, union }
     }
 
     fn add_header(&mut self, name: &str, id: usize) -> u32 {
@@ -444,6 +474,11 @@ impl Lower<'_> {
         let Type::Struct(id) = element else {
             return Place::Members(Rc::default());
         };
+        let n_fields = self.program.structs[*id].fields.len();
+        let span = self.program.structs[*id].span;
+        if !self.has_room_for_fields(n_fields.saturating_mul(size as usize), span) {
+            return Place::Members(Rc::default());
+        }
         let is_union = self.program.structs[*id].kind == StructKind::Union;
         let ids: Vec<u32> = (0..size)
             .map(|at| {

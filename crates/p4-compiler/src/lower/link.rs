@@ -47,6 +47,7 @@ impl Lower<'_> {
                         next = true_next;
                         continue;
                     }
+                    self.check_depth(condition, *span);
                     let name = self.fresh("node");
                     let (expression, source_info) =
                         (condition.clone(), self.whole_source_info(*span));
@@ -163,7 +164,9 @@ impl Lower<'_> {
             }
         }
         let table = &mut self.tables[index];
+        // Two tables of one name have been told.
         if self.tables_linked[index]
+            && !self.sink.has_code("E0702")
             && (table.next_tables != next_tables || table.base_default_next != base)
         {
             let message = format!(

@@ -24,7 +24,7 @@ impl Lower<'_> {
         if let Some(rounds) = self.rounds(whole)
             && (rounds.len() <= limits::UNROLLED_ROUNDS || is_each(whole))
         {
-            return self.unrolled(whole, &rounds);
+            return self.unrolled(whole, &rounds, span);
         }
         let (condition, update) = match &whole.head {
             LoopHead::While(init, condition, update) => {
@@ -47,9 +47,12 @@ impl Lower<'_> {
         self.set_label(behind);
     }
 
-    fn unrolled(&mut self, whole: &Loop, rounds: &Rounds) {
+    fn unrolled(&mut self, whole: &Loop, rounds: &Rounds, span: Span) {
         let behind = self.new_label();
         for round in rounds {
+            if !self.has_room(span) {
+                break;
+            }
             let next = self.new_label();
             self.loop_labels.push((behind, next));
             self.enter_round(round, &whole.body);
@@ -233,6 +236,9 @@ impl Lower<'_> {
         let mut all = Vec::new();
         self.flush(span);
         for round in &rounds {
+            if !self.has_room(span) {
+                break;
+            }
             let nodes = self.inner_nodes(span, |lower| {
                 lower.enter_round(round, &whole.body);
                 lower.statements(&whole.body);
@@ -282,6 +288,9 @@ impl Lower<'_> {
         let rounds = self.rounds(whole);
         if let Some(rounds) = rounds.filter(|rounds| rounds.len() <= limits::UNROLLED_ROUNDS) {
             for round in &rounds {
+                if !self.has_room(span) {
+                    break;
+                }
                 let next = self.fresh(&format!("{base}_round"));
                 self.state_loops.push((behind.clone(), next.clone()));
                 self.enter_round(round, &whole.body);

@@ -147,8 +147,13 @@ pub struct Lower<'a> {
     pub externs: Vec<ExternObject>,
     pub resources: Resources,
     names: HashSet<String>,
+    /// The number that the last fresh name of a base got: all below it are taken.
+    last_numbers: HashMap<String, u32>,
     header_types: HashMap<usize, String>,
     scalars: Vec<bmv2_json::Field>,
+    /// Fields of headers and metadata so far.
+    n_fields: usize,
+    has_too_many_fields: bool,
     body: Body,
     nodes: Vec<Node>,
     stage: Stage,
@@ -177,7 +182,8 @@ pub struct Lower<'a> {
     parser_ops: Vec<bmv2_json::ParserOp>,
     states: Vec<bmv2_json::ParseState>,
     current_state: String,
-    table_index: HashMap<String, usize>,
+    /// The position of each table, and its declaration.
+    table_index: HashMap<String, (usize, usize)>,
     tables: Vec<bmv2_json::Table>,
     tables_linked: Vec<bool>,
     conditionals: Vec<bmv2_json::Conditional>,
@@ -212,8 +218,11 @@ pub fn lower(
         externs: Vec::new(),
         resources: Resources::default(),
         names: HashSet::new(),
+        last_numbers: HashMap::new(),
         header_types: HashMap::new(),
         scalars: Vec::new(),
+        n_fields: 0,
+        has_too_many_fields: false,
         body: Body::default(),
         nodes: Vec::new(),
         stage: Stage::Parser,
@@ -309,6 +318,37 @@ impl Lower<'_> {
         self.lower_deparser(deparser, &places);
         self.check_direct_meters();
         self.finish_headers();
+        self.check_memory();
+    }
+
+    /// A program that takes more memory than a switch gives it is refused where it is written.
+    fn check_memory(&mut self) {
+        let Some(message) = bmv2_json::limits::Memory::of(&self.json).excess() else {
+            return;
+        };
+        if self.has_too_many_fields {
+            return;
+        }
+        let largest = self.externs.iter().max_by_key(|object| object.size);
+        let arrays = largest.filter(|object| object.size > 0);
+        let span = arrays.map_or(Span::default(), |object| object.span);
+        self.sink
+            .error("E0618", span, message)
+            .help("a switch gives no program more: make arrays, stacks or fields smaller");
+    }
+
+    /// A primitive's operand, a condition or a key that the switches would not evaluate, because it is nested too
+    /// deep.
+    pub fn check_depth(&mut self, value: &Value, span: Span) {
+        if place::depth(value) > limits::EXPRESSION_DEPTH_MAX {
+            let message = format!(
+                "this becomes operations that are nested more than {} deep",
+                limits::EXPRESSION_DEPTH_MAX
+            );
+            self.sink
+                .error("E0204", span, message)
+                .help("split it with a variable");
+        }
     }
 
     fn architecture_block(&mut self, argument: Option<&Expr>) -> Option<Rc<BlockInstance>> {
@@ -439,10 +479,11 @@ impl Lower<'_> {
         if self.names.insert(base.to_owned()) {
             return base.to_owned();
         }
-        let mut number = 0_u32;
+        let mut number = self.last_numbers.get(base).copied().unwrap_or(0);
         loop {
             let candidate = format!("{base}_{number}");
             if self.names.insert(candidate.clone()) {
+                self.last_numbers.insert(base.to_owned(), number);
                 return candidate;
             }
             number += 1;
@@ -487,19 +528,35 @@ impl Lower<'_> {
         Some(info)
     }
 
-    // Straight-line code.
-
-    pub fn emit(&mut self, op: &str, parameters: Vec<Value>, span: Span) {
+    /// Counts a statement, an inlined call or a round of a loop. False: the program has become too large, and
+    /// nothing is added to it any more.
+    pub fn has_room(&mut self, span: Span) -> bool {
         self.statements_done += 1;
         if self.statements_done == limits::LOWERED_STATEMENTS {
             let message = format!(
                 "the program becomes more than {} statements when everything is inlined",
                 limits::LOWERED_STATEMENTS
             );
-            self.sink.error("E0603", span, message);
+            self.sink
+                .error("E0603", span, message)
+                .help("calls that call others more than once multiply: make the inner ones smaller, or call them less often");
         }
-        if self.statements_done >= limits::LOWERED_STATEMENTS {
+        self.statements_done < limits::LOWERED_STATEMENTS
+    }
+
+    /// Adds nothing any more: what would follow is told already.
+    pub fn stop(&mut self) {
+        self.statements_done = self.statements_done.max(limits::LOWERED_STATEMENTS);
+    }
+
+    // Straight-line code.
+
+    pub fn emit(&mut self, op: &str, parameters: Vec<Value>, span: Span) {
+        if !self.has_room(span) {
             return;
+        }
+        for parameter in &parameters {
+            self.check_depth(parameter, span);
         }
         let primitive = Primitive {
             op: op.to_owned(),
@@ -544,17 +601,16 @@ impl Lower<'_> {
         let before = self.body.primitives.len();
         self.jump(end, span);
         self.set_label(otherwise);
+        let n_labels = self.body.labels.len();
         no(self);
         if self.body.primitives.len() == before + 1 {
-            // Nothing stands in `else`: the jump over it is not needed.
+            // Nothing stands in `else`: the jump over it, the last one there is, is not needed.
             self.body.primitives.pop();
-            self.body.jumps.retain(|(at, _)| *at != before);
+            self.body.jumps.pop();
             self.body.labels[otherwise] = Some(before);
-            self.body
-                .labels
+            self.body.labels[n_labels..]
                 .iter_mut()
                 .flatten()
-                .filter(|at| **at == before + 1)
                 .for_each(|at| *at = before);
         }
         self.set_label(end);

@@ -1,6 +1,6 @@
 //! Parsers: states, their operations and transitions; sub-parsers become states of their caller.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use bmv2_json::{
@@ -180,7 +180,12 @@ impl Lower<'_> {
     /// A primitive as an operation of the state.
     pub fn push_operation(&mut self, primitive: Primitive) {
         let source_info = primitive.source_info.clone();
-        let op = if primitive.op == "assign" {
+        let own = match primitive.op.as_str() {
+            "assign" => Some("set"),
+            "verify" => Some("verify"),
+            _ => None,
+        };
+        let op = if let Some(op) = own {
             let parameters = primitive
                 .parameters
                 .into_iter()
@@ -188,7 +193,7 @@ impl Lower<'_> {
                 .collect();
             ParserOp {
                 parameters,
-                op: "set".to_owned(),
+                op: op.to_owned(),
                 source_info,
             }
         } else {
@@ -203,6 +208,9 @@ impl Lower<'_> {
 
     fn operation(&mut self, op: &str, parameters: Vec<Value>, span: Span) {
         self.drain(span);
+        for parameter in &parameters {
+            self.check_depth(parameter, span);
+        }
         let parameters = parameters
             .into_iter()
             .map(ParserOpParameter::Value)
@@ -268,10 +276,13 @@ impl Lower<'_> {
 
     /// Removes code behind `break` and `continue`.
     fn drop_unreachable_states(&mut self, start: &str) {
+        let by_name: HashMap<&str, &ParseState> = (self.states.iter())
+            .map(|state| (state.name.as_str(), state))
+            .collect();
         let mut reached: HashSet<String> = HashSet::from([start.to_owned()]);
         let mut open = vec![start.to_owned()];
         while let Some(name) = open.pop() {
-            let state = self.states.iter().find(|state| state.name == name);
+            let state = by_name.get(name.as_str());
             let nexts = state.iter().flat_map(|state| &state.transitions);
             for next in nexts.filter_map(|transition| transition.next_state.clone()) {
                 if reached.insert(next.clone()) {
@@ -300,6 +311,9 @@ impl Lower<'_> {
                 span,
                 format!("parsers are nested more than {} deep", limits::INLINE_DEPTH),
             );
+            return;
+        }
+        if !self.has_room(span) {
             return;
         }
         let parser = &self.program.parsers[id];
@@ -362,6 +376,16 @@ impl Lower<'_> {
             }
             Some(Place::NextMember { stack, member, .. }) => {
                 Some(Value::UnionStack((stack, member)))
+            }
+            Some(Place::Element { .. }) => {
+                self.sink
+                    .error(
+                        "E0601",
+                        target.span,
+                        "simple_switch cannot extract into an element whose index is known at run time only",
+                    )
+                    .help("use `next`, or `select` on the index and extract into each element");
+                None
             }
             _ => {
                 self.sink

@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use bmv2_json::{Expression, Operand, Operation, Value};
+use bmv2_json::{Expression, Operand, Operation, ParserOpParameter, Value};
 use num_bigint::BigInt;
 use num_traits::{Signed as _, ToPrimitive as _};
 
-use super::{Binding, Lower};
+use super::{Binding, Lower, Stage};
 use crate::ir::{self, Expr, ExprKind, StackProperty, StructId};
+use crate::source::Span;
 use crate::types::Type;
 use crate::types::const_eval::mask;
 
@@ -24,6 +25,8 @@ pub enum Place {
     Header {
         name: String,
         id: StructId,
+        /// The union that it is a member of, and that union's type.
+        union: Option<(String, StructId)>,
     },
     Union {
         name: String,
@@ -58,14 +61,15 @@ pub enum Place {
     Element {
         stack: String,
         index: Value,
-        member: Option<u32>,
+        /// The member and the union's type.
+        member: Option<(u32, StructId)>,
         id: StructId,
     },
     /// A field of such a header.
     ElementField {
         stack: String,
         index: Value,
-        member: Option<u32>,
+        member: Option<(u32, StructId)>,
         position: u32,
         ty: Type,
     },
@@ -111,13 +115,30 @@ fn union_at(stack: &str, index: &Value) -> Value {
 }
 
 /// An element of a stack of headers, or a member of an element of a stack of unions.
-fn header_at(stack: &str, index: &Value, member: Option<u32>) -> Value {
+fn header_at(stack: &str, index: &Value, member: Option<(u32, StructId)>) -> Value {
     match member {
-        Some(member) => part("access_union_header", union_at(stack, index), member),
+        Some((member, _)) => part("access_union_header", union_at(stack, index), member),
         None => {
             let stack = Value::HeaderStack(stack.to_owned());
             operation("dereference_header_stack", Some(stack), Some(index.clone()))
         }
+    }
+}
+
+/// How deep operations are nested.
+pub fn depth(value: &Value) -> usize {
+    let inner = |operand: &Option<Operand>| match operand {
+        Some(Operand::Value(value)) => depth(value),
+        _ => 0,
+    };
+    match value {
+        Value::Expression(expression) => match &**expression {
+            Expression::Value(inner) => depth(inner),
+            Expression::Op(op) => 1 + inner(&op.left).max(inner(&op.right)).max(inner(&op.cond)),
+        },
+        Value::ParametersVector(values) => values.iter().map(depth).max().unwrap_or(0),
+        Value::Register((_, index)) => 1 + depth(index),
+        _ => 0,
     }
 }
 
@@ -286,7 +307,10 @@ impl Lower<'_> {
                         ..
                     },
                     StackProperty::Last,
-                ) => Some(Place::Last { stack: name, id }),
+                ) => {
+                    self.expect_last(&name, id, expr.span);
+                    Some(Place::Last { stack: name, id })
+                }
                 (Place::Stack { name, element, .. }, StackProperty::Next) => Some(Place::Next {
                     stack: name,
                     element,
@@ -306,6 +330,108 @@ impl Lower<'_> {
                 Some(temp)
             }
             _ => None,
+        }
+    }
+
+    /// `stack.last` ends the parser with an error where the stack is empty (P4_16 1.2.5, section 8.18). Where an
+    /// element was extracted just before, it cannot be.
+    fn expect_last(&mut self, stack: &str, id: StructId, span: Span) {
+        let errors = &self.program.errors;
+        let error = errors.iter().position(|name| &**name == "StackOutOfBounds");
+        let Some(error) = error.filter(|_| self.stage == Stage::Parser) else {
+            return;
+        };
+        let is_union = self.program.structs[id].kind == ir::StructKind::Union;
+        let whole = if is_union {
+            Value::HeaderUnionStack(stack.to_owned())
+        } else {
+            Value::HeaderStack(stack.to_owned())
+        };
+        let size = operation("size_stack", None, Some(whole));
+        let condition = operation(">", Some(size), Some(plain_hex(0)));
+        if !self.has_last(stack, &condition) {
+            self.emit("verify", vec![condition, plain_hex(error as u64)], span);
+        }
+    }
+
+    /// Whether the state's operations so far leave an element in the stack.
+    fn has_last(&self, stack: &str, condition: &Value) -> bool {
+        let touches = |value: &Value| match value {
+            Value::HeaderStack(name) | Value::HeaderUnionStack(name) => name == stack,
+            _ => false,
+        };
+        for primitive in self.body.primitives.iter().rev() {
+            if primitive.op == "verify" && primitive.parameters.first() == Some(condition) {
+                return true;
+            }
+            let is_plain = !primitive.op.starts_with("_jump");
+            if !is_plain || primitive.parameters.iter().any(touches) {
+                return false;
+            }
+        }
+        for op in self.parser_ops.iter().rev() {
+            match (op.op.as_str(), op.parameters.first()) {
+                ("extract" | "extract_VL", Some(ParserOpParameter::Value(value))) => match value {
+                    Value::Stack(name) | Value::UnionStack((name, _)) if name == stack => {
+                        return true;
+                    }
+                    _ => {}
+                },
+                ("verify", Some(ParserOpParameter::Value(value))) if value == condition => {
+                    return true;
+                }
+                (_, Some(ParserOpParameter::Primitive(primitive)))
+                    if primitive.parameters.iter().any(touches) =>
+                {
+                    return false;
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// The other members of the union that a header is in.
+    pub fn rivals(&self, place: &Place) -> Vec<Place> {
+        let members = |id: StructId| {
+            let fields = self.program.structs[id].fields.iter();
+            (0_u32..)
+                .zip(fields)
+                .filter_map(|(at, field)| match field.ty {
+                    Type::Struct(header) => Some((at, &field.name, header)),
+                    _ => None,
+                })
+        };
+        match place {
+            Place::Header {
+                name,
+                union: Some((union, id)),
+                ..
+            } => members(*id)
+                .map(|(_, member, header)| Place::Header {
+                    name: format!("{union}.{member}"),
+                    id: header,
+                    union: Some((union.clone(), *id)),
+                })
+                .filter(
+                    |rival| !matches!(rival, Place::Header { name: other, .. } if other == name),
+                )
+                .collect(),
+            Place::Element {
+                stack,
+                index,
+                member: Some((own, id)),
+                ..
+            } => members(*id)
+                .filter(|(at, ..)| at != own)
+                .map(|(at, _, header)| Place::Element {
+                    stack: stack.clone(),
+                    index: index.clone(),
+                    member: Some((at, *id)),
+                    id: header,
+                })
+                .collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -330,6 +456,7 @@ impl Lower<'_> {
             Place::Header { name, .. } => Some(self.field_place(&name, &field.name, &field.ty)),
             Place::Union { name, .. } => match field.ty {
                 Type::Struct(member) => Some(Place::Header {
+                    union: Some((name.clone(), *id)),
                     name: format!("{name}.{}", field.name),
                     id: member,
                 }),
@@ -363,7 +490,7 @@ impl Lower<'_> {
                 Type::Struct(header) => Some(Place::Element {
                     stack,
                     index: at,
-                    member: Some(index as u32),
+                    member: Some((index as u32, *id)),
                     id: header,
                 }),
                 _ => None,
@@ -382,8 +509,13 @@ impl Lower<'_> {
             Place::Stack {
                 name,
                 element: Type::Struct(id),
-                ..
+                size,
             } => match &index.kind {
+                ExprKind::Int(at) if at.is_negative() || *at >= size.into() => {
+                    let message = format!("the stack has elements 0 to {}", i64::from(size) - 1);
+                    self.sink.error("E0503", index.span, message);
+                    None
+                }
                 ExprKind::Int(at) => Some(self.element_of(&name, id, at)),
                 _ => {
                     let index = self.value(&index);
@@ -409,7 +541,8 @@ impl Lower<'_> {
         if self.program.structs[id].kind == ir::StructKind::Union {
             Place::Union { name, id }
         } else {
-            Place::Header { name, id }
+            let union = None;
+            Place::Header { name, id, union }
         }
     }
 
@@ -445,7 +578,7 @@ impl Lower<'_> {
                 .iter()
                 .flat_map(|member| self.fields(member))
                 .collect(),
-            Place::Header { name, id } => {
+            Place::Header { name, id, .. } => {
                 let fields = &self.program.structs[*id].fields;
                 fields
                     .iter()

@@ -172,12 +172,7 @@ pub fn applies_table(expr: &Expr) -> bool {
     if let ExprKind::Hit(..) = expr.kind {
         return true;
     }
-    let mut found = false;
-    super::expression::map_operands(&expr.kind, &mut |inner| {
-        found |= applies_table(inner);
-        inner.clone()
-    });
-    found
+    super::expression::any_operand(&expr.kind, &mut applies_table)
 }
 
 pub fn applies(call: &Expr) -> bool {

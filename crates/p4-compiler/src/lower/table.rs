@@ -1,6 +1,8 @@
 //! Tables: keys, entries, default actions and the externs that tables own.
 
-use bmv2_json::{ActionProfile, DefaultEntry, Selector, Table, TableKey, Value};
+use std::collections::HashMap;
+
+use bmv2_json::{ActionProfile, DefaultEntry, MatchKey, Selector, Table, TableKey, Value};
 use num_bigint::BigInt;
 use num_traits::ToPrimitive as _;
 
@@ -32,11 +34,19 @@ impl Lower<'_> {
             })
             .collect();
         self.flush(span);
-        if let Some(index) = self.table_index.get(&name) {
-            return *index;
+        if let Some((index, first)) = self.table_index.get(&name).copied() {
+            if first != id {
+                let first = self.program.tables[first].span;
+                let message = format!("two tables have the control plane's name `{name}`");
+                self.sink
+                    .error("E0702", table.span, message)
+                    .note_at(first, "the other one")
+                    .help("give one of them another @name");
+            }
+            return index;
         }
         let index = self.tables.len();
-        self.table_index.insert(name.clone(), index);
+        self.table_index.insert(name.clone(), (index, id));
         self.tables_linked.push(false);
         self.tables.push(placeholder(&name));
         let built = self.build_table(id, name, keys);
@@ -150,6 +160,7 @@ impl Lower<'_> {
         let meter = self.direct(table, "meters", &name);
         let default = self.default_entry(table, &name, &mut action_ids, &mut actions, &mut listed);
         let entries = self.entries(table, &name);
+        self.check_twins(table, entries.as_deref().unwrap_or_default());
         let info_default = table
             .default_action
             .as_ref()
@@ -187,6 +198,45 @@ impl Lower<'_> {
             default_entry: self.written_default(table, profile, default),
             const_entries: matches!(table.entries, Some((false, _))).then_some(false),
             entries,
+        }
+    }
+
+    /// Entries of one key and rank, which a switch does not take.
+    fn check_twins(&mut self, table: &ir::Table, entries: &[bmv2_json::Entry]) {
+        let Some((_, written)) = &table.entries else {
+            return;
+        };
+        let ranked = |key: &MatchKey| {
+            !matches!(
+                key,
+                MatchKey::Exact { .. } | MatchKey::Valid { .. } | MatchKey::Lpm { .. }
+            )
+        };
+        let keys = table
+            .keys
+            .iter()
+            .filter(|key| &*key.match_kind != "selector");
+        let widths: Vec<u32> = keys
+            .map(|key| self.program.width(&key.expr.ty).unwrap_or(0))
+            .collect();
+        let mut seen: HashMap<(Vec<String>, u32), usize> = HashMap::new();
+        for (at, entry) in entries.iter().enumerate() {
+            let is_ranked = entry.match_key.iter().any(ranked);
+            let sets = entry.match_key.iter().zip(&widths);
+            let key = sets.map(|(key, width)| matched_text(key, *width)).collect();
+            let rank = if is_ranked { entry.priority } else { 0 };
+            let first = *seen.entry((key, rank)).or_insert(at);
+            if let (Some(first), Some(second)) = (written.get(first), written.get(at))
+                && first.span != second.span
+            {
+                self.sink
+                    .error(
+                        "E0425",
+                        second.span,
+                        "an entry with these keys is there already",
+                    )
+                    .note_at(first.span, "first here");
+            }
         }
     }
 
@@ -488,6 +538,24 @@ impl Lower<'_> {
             ExprKind::Member(_, index) => Some(BigInt::from(index)),
             _ => None,
         }
+    }
+}
+
+/// What a key's set matches, as text: of a prefix and a mask the bits that count.
+fn matched_text(key: &MatchKey, width: u32) -> String {
+    let number = |text: &str| BigInt::parse_bytes(text.trim_start_matches("0x").as_bytes(), 16);
+    match key {
+        MatchKey::Lpm { key, prefix_length } => {
+            let cut = width.saturating_sub(*prefix_length);
+            let value = number(key).unwrap_or_default() >> cut;
+            format!("{value:x}/{prefix_length}")
+        }
+        MatchKey::Ternary { key, mask } => {
+            let (value, mask) = (number(key), number(mask));
+            let (value, mask) = (value.unwrap_or_default(), mask.unwrap_or_default());
+            format!("{:x}&{mask:x}", value & &mask)
+        }
+        other => format!("{other:?}"),
     }
 }
 

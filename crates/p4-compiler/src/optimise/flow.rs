@@ -31,36 +31,43 @@ pub fn run(program: &mut Program, visible: &Visible) -> bool {
     changed
 }
 
-fn is_empty(program: &Program, id: u32) -> bool {
-    let action = program.actions.iter().find(|action| action.id == id);
-    action.is_some_and(|action| action.primitives.is_empty())
-}
+/// Where an edge to a node leads in the end, where the node and those behind it do nothing.
+type Ends = HashMap<Node, Option<String>>;
 
 /// Where a node leads without doing anything; none where it does something.
 fn past(
-    program: &Program,
-    pipeline: &Pipeline,
+    (graph, pipeline): (&Graph, &Pipeline),
     node: Node,
-    visible: &Visible,
+    (visible, empty): (&Visible, &HashSet<u32>),
+    ends: &Ends,
 ) -> Option<Option<String>> {
+    let end = |next: &Option<String>| {
+        let known = graph.node(next.as_ref()).and_then(|node| ends.get(&node));
+        known.unwrap_or(next).clone()
+    };
     match node {
         Node::If(at) => {
             let conditional = &pipeline.conditionals[at];
             match &conditional.expression {
-                Value::Bool(true) => Some(conditional.true_next.clone()),
-                Value::Bool(false) => Some(conditional.false_next.clone()),
-                _ => (conditional.true_next == conditional.false_next)
-                    .then(|| conditional.true_next.clone()),
+                Value::Bool(true) => Some(end(&conditional.true_next)),
+                Value::Bool(false) => Some(end(&conditional.false_next)),
+                _ => {
+                    let (yes, no) = (end(&conditional.true_next), end(&conditional.false_next));
+                    (yes == no).then_some(yes)
+                }
             }
         }
         Node::Table(at) => {
             let table = &pipeline.tables[at];
             let id = table.default_entry.as_ref()?.action_id;
-            (visible.is_internal(table) && is_empty(program, id)).then(|| graph::only_next(table))
+            let is_nothing = visible.is_internal(table) && empty.contains(&id);
+            is_nothing.then(|| end(&graph::only_next(table)))
         }
         Node::Call(at) => {
             let call = &pipeline.action_calls[at];
-            is_empty(program, call.action_id).then(|| call.next_node.clone())
+            empty
+                .contains(&call.action_id)
+                .then(|| end(&call.next_node))
         }
     }
 }
@@ -80,34 +87,32 @@ fn each_edge(pipeline: &mut Pipeline, change: &mut dyn FnMut(&mut Option<String>
     }
 }
 
-/// Leads edges past nodes without effect, until no edge moves.
+/// Leads edges past nodes without effect: from the end, so that each node's own edges are known.
 fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) {
     let graph = Graph::new(pipeline);
-    let n_nodes = graph.nodes.len();
-    // Each round may make two ways of a branch the same; a graph without circles ends sooner.
-    for _ in 0..=n_nodes {
-        let mut shortcuts: HashMap<String, Option<String>> = HashMap::new();
-        for (name, node) in &graph.nodes {
-            if let Some(next) = past(program, pipeline, *node, visible) {
-                shortcuts.insert(name.clone(), next);
-            }
-        }
-        let mut moved = false;
-        each_edge(pipeline, &mut |edge| {
-            for _ in 0..n_nodes {
-                match edge.as_ref().and_then(|name| shortcuts.get(name)) {
-                    Some(next) if next != edge => {
-                        edge.clone_from(next);
-                        moved = true;
-                    }
-                    _ => break,
-                }
-            }
-        });
-        if !moved {
-            return;
+    let Some(order) = graph.order(pipeline) else {
+        return;
+    };
+    let actions = program.actions.iter();
+    let empty = actions.filter(|action| action.primitives.is_empty());
+    let empty: HashSet<u32> = empty.map(|action| action.id).collect();
+    let mut ends = Ends::new();
+    // Tables of the program that nothing leads to keep their edges, so their nodes count too.
+    let reached: HashSet<Node> = order.iter().copied().collect();
+    let others = graph.nodes.values().filter(|node| !reached.contains(node));
+    let mut others: Vec<Node> = others.copied().collect();
+    others.sort_unstable();
+    for node in order.iter().rev().chain(others.iter().rev()) {
+        let kept = (visible, &empty);
+        if let Some(end) = past((&graph, pipeline), *node, kept, &ends) {
+            ends.insert(*node, end);
         }
     }
+    each_edge(pipeline, &mut |edge| {
+        if let Some(end) = graph.node(edge.as_ref()).and_then(|node| ends.get(&node)) {
+            edge.clone_from(end);
+        }
+    });
 }
 
 /// The action and next node of code that no control plane sees.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use bmv2_json::{Pipeline, Program, Table};
 
 /// A node of a pipeline, as a position in its list.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Node {
     Table(usize),
     If(usize),

@@ -33,6 +33,12 @@ use graph::Visible;
 /// Rounds at most; each makes the program smaller, and programs of any size need three to five.
 const ROUNDS_MAX: usize = 8;
 
+/// Rounds of a program that is large, where later rounds cost seconds and find what the first ones left of long rows
+/// of branches.
+const LARGE_ROUNDS_MAX: usize = 3;
+/// Branches and actions from which on a program is large.
+const LARGE: usize = 4_000;
+
 /// A pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pass {
@@ -93,7 +99,12 @@ impl Pass {
 /// counts as internal.
 pub fn optimise(program: &mut Program, p4info: Option<&P4Info>, passes: &[Pass]) {
     let visible = visible(p4info);
-    for _ in 0..ROUNDS_MAX {
+    let branches = program.pipelines.iter().map(|it| it.conditionals.len());
+    let rounds = match program.actions.len() + branches.sum::<usize>() {
+        LARGE.. => LARGE_ROUNDS_MAX,
+        _ => ROUNDS_MAX,
+    };
+    for _ in 0..rounds {
         let mut changed = false;
         for pass in Pass::ALL.iter().filter(|pass| passes.contains(pass)) {
             changed |= match pass {

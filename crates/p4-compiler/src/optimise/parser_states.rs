@@ -102,29 +102,54 @@ fn pass_by(parser: &mut Parser) -> bool {
             shortcuts.insert(state.name.clone(), next.cloned());
         }
     }
+    let ends = ends(&shortcuts);
     let mut moved = false;
-    let arrows = parser
-        .parse_states
-        .iter_mut()
-        .flat_map(|state| &mut state.transitions);
-    for arrow in arrows {
-        if let Some(name) = &arrow.next_state
-            && let Some(next) = shortcuts.get(name)
-            && next.as_ref() != Some(name)
+    let states = parser.parse_states.iter_mut();
+    for arrow in states.flat_map(|state| &mut state.transitions) {
+        if let Some(end) = arrow.next_state.as_deref().and_then(|name| ends.get(name))
+            && end.as_deref() != arrow.next_state.as_deref()
         {
-            // One step a round: a cycle of such states shrinks to one that leads to itself.
-            arrow.next_state.clone_from(next);
+            arrow.next_state.clone_from(end);
             moved = true;
         }
-        if moved {
-            break;
-        }
     }
-    if !moved && let Some(Some(next)) = shortcuts.get(&parser.init_state) {
-        parser.init_state.clone_from(next);
+    if let Some(Some(end)) = ends.get(parser.init_state.as_str())
+        && *end != parser.init_state
+    {
+        parser.init_state.clone_from(end);
         moved = true;
     }
     moved
+}
+
+/// Where states that do nothing lead in the end. A circle of them leads to one of its own states, which then leads
+/// to itself.
+fn ends(shortcuts: &HashMap<String, Option<String>>) -> HashMap<&str, Option<String>> {
+    let mut ends: HashMap<&str, Option<String>> = HashMap::new();
+    for start in shortcuts.keys() {
+        let mut path: Vec<&str> = Vec::new();
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        let mut at = Some(start.as_str());
+        let end = loop {
+            let Some(name) = at else { break None };
+            if let Some(known) = ends.get(name) {
+                break known.clone();
+            }
+            let Some(next) = shortcuts.get(name) else {
+                break Some(name.to_owned());
+            };
+            if let Some(place) = places.get(name) {
+                break path[*place..].iter().min().map(|least| (*least).to_owned());
+            }
+            places.insert(name, path.len());
+            path.push(name);
+            at = next.as_deref();
+        };
+        for name in path {
+            ends.insert(name, end.clone());
+        }
+    }
+    ends
 }
 
 fn unreached(parser: &mut Parser) -> bool {
@@ -159,35 +184,45 @@ fn unreached(parser: &mut Parser) -> bool {
     parser.parse_states.len() != before
 }
 
-/// Joins a state with a successor that has no other predecessor; one pair at a time.
+/// Joins each state with its successors that have no other predecessor.
 fn merge(parser: &mut Parser) -> bool {
-    let mut entries: HashMap<&str, usize> = HashMap::from([(parser.init_state.as_str(), 1)]);
+    let mut entries: HashMap<String, usize> = HashMap::from([(parser.init_state.clone(), 1)]);
     for next in parser
         .parse_states
         .iter()
         .flat_map(|state| &state.transitions)
-        .filter_map(|arrow| arrow.next_state.as_deref())
+        .filter_map(|arrow| arrow.next_state.clone())
     {
         *entries.entry(next).or_default() += 1;
     }
-    let pair = parser
-        .parse_states
-        .iter()
-        .enumerate()
-        .find_map(|(at, state)| {
-            let next = only_next(state)??;
-            let alone = entries.get(next.as_str()) == Some(&1) && *next != state.name;
-            let other = parser.parse_states.iter().position(|it| it.name == *next)?;
-            alone.then_some((at, other))
-        });
-    let Some((at, other)) = pair else {
-        return false;
-    };
-    let behind = parser.parse_states[other].clone();
-    let state = &mut parser.parse_states[at];
-    state.parser_ops.extend(behind.parser_ops);
-    state.transitions = behind.transitions;
-    state.transition_key = behind.transition_key;
-    parser.parse_states.remove(other);
-    true
+    let states = parser.parse_states.iter().enumerate();
+    let places: HashMap<String, usize> =
+        states.map(|(at, state)| (state.name.clone(), at)).collect();
+    let mut gone = vec![false; parser.parse_states.len()];
+    for at in 0..parser.parse_states.len() {
+        while !gone[at] {
+            let state = &parser.parse_states[at];
+            let next = only_next(state).flatten();
+            let next = next.filter(|next| entries.get(*next) == Some(&1) && **next != state.name);
+            let Some(other) = next.and_then(|next| places.get(next)).copied() else {
+                break;
+            };
+            let behind = &mut parser.parse_states[other];
+            let (ops, transitions, key) = (
+                std::mem::take(&mut behind.parser_ops),
+                std::mem::take(&mut behind.transitions),
+                std::mem::take(&mut behind.transition_key),
+            );
+            let state = &mut parser.parse_states[at];
+            state.parser_ops.extend(ops);
+            (state.transitions, state.transition_key) = (transitions, key);
+            gone[other] = true;
+        }
+    }
+    let mut at = 0;
+    parser.parse_states.retain(|_| {
+        at += 1;
+        !gone[at - 1]
+    });
+    gone.contains(&true)
 }

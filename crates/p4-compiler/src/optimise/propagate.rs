@@ -26,6 +26,10 @@ use super::model::Model;
 use super::written::{Stage, Written};
 use super::{Pass, put};
 
+/// Decided branches that one edge is led past in a round; without a bound, a thousand tests of one field in a row
+/// are a million edges to look at.
+const BYPASSED_MAX: usize = 8;
+
 /// Runs the pass; whether anything changed.
 pub fn run(program: &mut Program, passes: &[Pass]) -> bool {
     let model = Model::new(program);
@@ -319,7 +323,10 @@ impl Walk<'_> {
         known: &mut HashMap<Node, Facts>,
     ) -> Option<String> {
         let mut facts = facts;
-        while let Some(Node::If(at)) = graph.node(to.as_ref()) {
+        for _ in 0..BYPASSED_MAX {
+            let Some(Node::If(at)) = graph.node(to.as_ref()) else {
+                break;
+            };
             let conditional = &pipeline.conditionals[at];
             let value = self
                 .folder(Some(&facts), &[])

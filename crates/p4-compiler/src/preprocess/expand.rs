@@ -118,14 +118,16 @@ impl Preprocessor<'_> {
         self.budget = self.budget.saturating_sub(amount);
         if self.budget == 0 && !self.exhausted {
             self.exhausted = true;
-            self.sink.error(
-                "E0119",
-                at.unwrap_or_default(),
-                format!(
-                    "the macros of the program make more than {} tokens",
-                    limits::TOKENS
-                ),
-            );
+            self.sink
+                .error(
+                    "E0119",
+                    at.unwrap_or_default(),
+                    format!(
+                        "the macros of the program make more than {} tokens",
+                        limits::TOKENS
+                    ),
+                )
+                .help("a macro that names others more than once multiplies them at each level");
         }
     }
 

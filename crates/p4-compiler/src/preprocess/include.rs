@@ -62,12 +62,32 @@ impl Preprocessor<'_> {
                 if once {
                     self.once.insert(path.clone());
                 }
+                if !self.takes(&text, span) {
+                    return;
+                }
                 let file = self.sources.add(&path, &text);
                 self.sources.set_included_at(file, Some(span));
                 self.open(file, &path, &text);
             }
             None => self.not_found(&from, &name, system, span),
         }
+    }
+
+    /// Counts a text that is to be read; false where there would be too much of it.
+    pub(super) fn takes(&mut self, text: &str, span: Span) -> bool {
+        self.source_bytes = self.source_bytes.saturating_add(text.len() as u64);
+        if self.source_bytes <= limits::SOURCE_BYTES {
+            return true;
+        }
+        if !self.exhausted {
+            self.exhausted = true;
+            let message = format!(
+                "the program and the files that it includes have more than {} bytes",
+                limits::SOURCE_BYTES
+            );
+            self.sink.error("E0119", span, message);
+        }
+        false
     }
 
     /// The file that is read.

@@ -8,6 +8,7 @@ use super::ast::{
     Variable,
 };
 use super::{Failed, Parsed, Parser};
+use crate::lex::Tok;
 use crate::source::Span;
 
 impl Parser<'_> {
@@ -492,10 +493,27 @@ impl Parser<'_> {
         Ok(Transition::Select(keys, cases, span))
     }
 
+    /// A value to select on; a set in its place is read on.
+    fn select_key(&mut self) -> Parsed<Expr> {
+        let key = self.expression()?;
+        let (what, example) = match self.peek().tok {
+            Tok::Punct("&&&") => ("a mask", "`select (x) { 0x10 &&& 0xf0: state; }`"),
+            Tok::Punct("..") => ("a range", "`select (x) { 1 .. 5: state; }`"),
+            _ => return Ok(key),
+        };
+        let message = format!("{what} is what a case matches with, not what is selected on");
+        self.sink
+            .error("E0201", self.span(), message)
+            .help(format!("write it in the case: {example}"));
+        self.advance();
+        self.expression()?;
+        Ok(key)
+    }
+
     /// The keys of a `select`, in its parentheses.
     fn select_keys(&mut self) -> Parsed<Vec<Expr>> {
         if self.eat("(") {
-            return self.list(")", Self::expression);
+            return self.list(")", Self::select_key);
         }
         let start = self.span();
         let message = format!("expected `(`, found {}", self.found());

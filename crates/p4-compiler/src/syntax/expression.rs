@@ -31,6 +31,16 @@ const BINARY: &[(&str, u8, BinaryOp)] = &[
     ("%", 10, BinaryOp::Mod),
 ];
 
+/// Whether operators that follow one another may be grouped anew without another result.
+fn are_regrouped(first: BinaryOp, second: BinaryOp) -> bool {
+    use BinaryOp::{Add, And, BitAnd, BitOr, BitXor, Concat, Mul, Or, Sub};
+    match (first, second) {
+        (Add | Sub, Add | Sub) => true,
+        (Mul | BitAnd | BitOr | BitXor | And | Or | Concat, second) => first == second,
+        _ => false,
+    }
+}
+
 impl Parser<'_> {
     fn make(&mut self, kind: ExprKind, span: Span, below: u16) -> Parsed<Expr> {
         let height = below + 1;
@@ -92,17 +102,62 @@ impl Parser<'_> {
 
     fn binary(&mut self, weakest: u8) -> Parsed<Expr> {
         let mut left = self.unary()?;
-        while let Some((strength, op, tokens)) = self.operator() {
-            if strength < weakest {
-                break;
+        while let Some((strength, op, _)) = self.operator().filter(|it| it.0 >= weakest) {
+            let mut chain = Vec::new();
+            while let Some((_, next, tokens)) = self.operator()
+                && (next == op || are_regrouped(op, next))
+            {
+                (0..tokens).for_each(|_| self.advance());
+                chain.push((next, self.binary(strength + 1)?));
+                if chain.len() > limits::CHAIN {
+                    let message = format!("more than {} operators in a row", limits::CHAIN);
+                    return self.give_up(&message, "split it with a variable or a constant");
+                }
+                if !are_regrouped(op, op) {
+                    break;
+                }
             }
-            (0..tokens).for_each(|_| self.advance());
-            let right = self.binary(strength + 1)?;
-            let height = left.height.max(right.height);
-            let span = left.span.to(right.span);
-            left = self.make(ExprKind::Binary(op, left, right), span, height)?;
+            left = if chain.len() > limits::CHAIN_IN_ORDER {
+                self.grouped(left, chain, false)?
+            } else {
+                chain
+                    .into_iter()
+                    .try_fold(left, |left, (op, right)| self.join(op, left, right))?
+            };
         }
         Ok(left)
+    }
+
+    fn join(&mut self, op: BinaryOp, left: Expr, right: Expr) -> Parsed<Expr> {
+        let height = left.height.max(right.height);
+        let span = left.span.to(right.span);
+        self.make(ExprKind::Binary(op, left, right), span, height)
+    }
+
+    /// A long chain as a tree of little height, with the operands in their order: `a + b + c + d` as
+    /// `(a + b) + (c + d)`, which is the same, and `a - b + c - d` as `(a - b) + (c - d)`. `turned`: the
+    /// chain stands behind a `-`, so that its signs are the other ones.
+    fn grouped(
+        &mut self,
+        first: Expr,
+        mut rest: Vec<(BinaryOp, Expr)>,
+        turned: bool,
+    ) -> Parsed<Expr> {
+        if rest.is_empty() {
+            return Ok(first);
+        }
+        let mut behind = rest.split_off(rest.len() / 2).into_iter();
+        let left = self.grouped(first, rest, turned)?;
+        let Some((op, middle)) = behind.next() else {
+            return Ok(left);
+        };
+        let right = self.grouped(middle, behind.collect(), op == BinaryOp::Sub)?;
+        let op = match op {
+            BinaryOp::Add if turned => BinaryOp::Sub,
+            BinaryOp::Sub if turned => BinaryOp::Add,
+            op => op,
+        };
+        self.join(op, left, right)
     }
 
     fn unary(&mut self) -> Parsed<Expr> {

@@ -349,21 +349,24 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the rest is skipped because of too deep nesting: then its end is not reported.
+    /// Whether the rest is skipped because something is too large: then its end is not reported.
     fn has_given_up(&self) -> bool {
         self.at_end() && self.sink.has_code("E0204")
+    }
+
+    /// Reports something too large and skips the rest, of which further messages would only repeat this one.
+    fn give_up<T>(&mut self, message: &str, help: &str) -> Parsed<T> {
+        self.sink.error("E0204", self.span(), message).help(help);
+        self.at = self.tokens.len() - 1;
+        Err(Failed)
     }
 
     /// Runs a production one level deeper, within the limit.
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= limits::NESTING {
             let message = format!("this is nested more than {} deep", limits::NESTING);
-            self.sink
-                .error("E0204", self.span(), message)
-                .help("take a part out: into a constant, a function or a control");
-            // Further messages would only repeat this one.
-            self.at = self.tokens.len() - 1;
-            return Err(Failed);
+            let help = "take a part out: into a constant, a function or a control";
+            return self.give_up(&message, help);
         }
         self.depth += 1;
         let result = inner(self);

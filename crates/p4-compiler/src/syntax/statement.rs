@@ -5,6 +5,7 @@ use super::ast::{
 };
 use super::{Parsed, Parser};
 use crate::lex::Tok;
+use crate::limits;
 use crate::source::Span;
 
 const ASSIGNMENTS: &[(&str, Option<BinaryOp>)] = &[
@@ -247,18 +248,39 @@ impl Parser<'_> {
         Ok(StatementKind::Call(left))
     }
 
+    /// `if (...) ... else if (...) ... else ...`: a chain is read in a loop, so that it may be longer than blocks
+    /// may be nested.
     fn if_statement(&mut self) -> Parsed<StatementKind> {
-        self.advance();
-        self.expect("(")?;
-        let condition = self.expression()?;
-        self.expect(")")?;
-        let yes = Box::new(self.statement()?);
-        let no = if self.eat_word("else") {
-            Some(Box::new(self.statement()?))
-        } else {
-            None
+        let mut arms = Vec::new();
+        let otherwise = loop {
+            let start = self.span();
+            self.advance();
+            self.expect("(")?;
+            let condition = self.expression()?;
+            self.expect(")")?;
+            arms.push((condition, Box::new(self.statement()?), start));
+            if !self.eat_word("else") {
+                break None;
+            }
+            if !self.at_word("if") {
+                break Some(Box::new(self.statement()?));
+            }
+            if arms.len() >= limits::ELSE_IFS {
+                let message = format!("more than {} `else if`s in a row", limits::ELSE_IFS);
+                let help = "use a table with constant entries, or a `switch`";
+                return self.give_up(&message, help);
+            }
         };
-        Ok(StatementKind::If(condition, yes, no))
+        let end = self.last_span();
+        let arms = arms.into_iter().rev();
+        let chain = arms.fold(otherwise, |no, (condition, yes, start)| {
+            Some(Box::new(Statement {
+                kind: StatementKind::If(condition, yes, no),
+                span: start.to(end),
+                annotations: Vec::new(),
+            }))
+        });
+        Ok(chain.map_or(StatementKind::Empty, |first| first.kind))
     }
 
     fn switch_statement(&mut self) -> Parsed<StatementKind> {

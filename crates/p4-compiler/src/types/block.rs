@@ -118,9 +118,13 @@ impl Checker<'_> {
                 "a variable cannot have the type {}",
                 self.program.type_name(&ty)
             );
-            self.sink
-                .error("E0404", decl.ty.span, message)
-                .help("use bit<W> or int<W>, or `const`");
+            let help = match ty {
+                Type::List(_) => {
+                    "a list is known at compile time: make it a constructor's parameter, or use a tuple"
+                }
+                _ => "use bit<W> or int<W>, or `const`",
+            };
+            self.sink.error("E0404", decl.ty.span, message).help(help);
         }
         let init = decl.init.as_ref().map(|init| {
             let value = self.expr(init);

@@ -479,8 +479,10 @@ impl Checker<'_> {
             ExprKind::Index(inner, _) if matches!(inner.ty, Type::Stack(..) | Type::Tuple(_)) => {
                 self.why_not_writable(inner)
             }
-            ExprKind::Stack(inner, StackProperty::Next | StackProperty::Last) => {
-                self.why_not_writable(inner)
+            ExprKind::Stack(inner, StackProperty::Next) => self.why_not_writable(inner),
+            // Section 8.18: unlike `next`, it is never an l-value.
+            ExprKind::Stack(_, StackProperty::Last) => {
+                Some("`last` of a stack can be read, not written".to_owned())
             }
             _ => Some("this cannot be written".to_owned()),
         }

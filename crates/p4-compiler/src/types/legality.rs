@@ -2,13 +2,15 @@
 //! arguments may have, the operands of comparisons and divisions, the end of a parser (P4_16 1.2.5,
 //! sections 6.8, 7.2, 8, 12, 13, 14).
 
+use std::collections::HashMap;
+
 use num_traits::{Signed as _, Zero as _};
 
 use super::Type;
 use super::check::{Checker, Place};
 use crate::ir::{
     BinaryOp, Builtin, Callee, Direction, Expr, ExprKind, InstanceKind, Parser, StructKind, Target,
-    Transition,
+    Transition, name_annotation,
 };
 use crate::source::Span;
 use crate::spelling::wrong_count;
@@ -55,6 +57,7 @@ impl Checker<'_> {
 
     /// An action's parameters are data.
     pub fn legal_action_parameters(&mut self, parameters: &[usize]) {
+        self.legal_parameter_names(parameters);
         for id in parameters {
             let var = &self.program.vars[*id];
             let is_data = !matches!(
@@ -78,6 +81,25 @@ impl Checker<'_> {
             self.sink
                 .error("E0422", var.span, message)
                 .help("an action reaches instances of its control by their names");
+        }
+    }
+
+    /// A controller knows an action's parameters by their names.
+    fn legal_parameter_names(&mut self, parameters: &[usize]) {
+        let mut firsts: HashMap<String, Span> = HashMap::new();
+        for id in parameters {
+            let var = &self.program.vars[*id];
+            let own = name_annotation(&var.annotations);
+            let name = own.unwrap_or_else(|| var.name.to_string());
+            let first = *firsts.entry(name.clone()).or_insert(var.span);
+            // The same name in the program has its own message.
+            if first != var.span && !var.annotations.is_empty() {
+                let message = format!("two parameters have the control plane's name `{name}`");
+                self.sink
+                    .error("E0702", var.span, message)
+                    .note_at(first, "the other one")
+                    .help("give one of them another @name");
+            }
         }
     }
 
@@ -111,6 +133,7 @@ impl Checker<'_> {
             Type::Int
                 | Type::String
                 | Type::Void
+                | Type::List(_)
                 | Type::Extern(..)
                 | Type::Control(_)
                 | Type::Parser(_)
@@ -163,21 +186,35 @@ impl Checker<'_> {
                 }
             }
             Callee::Builtin(Builtin::PushFront | Builtin::PopFront, _) => {
-                if let Some(Some(count)) = inner.arguments.first()
-                    && !matches!(count.kind, ExprKind::Int(_) | ExprKind::Poison)
-                {
-                    self.sink
-                        .error(
-                            "E0502",
-                            count.span,
-                            "how far a stack is pushed or popped must be known at compile time",
-                        )
-                        .help("use a number or a constant");
+                if let Some(Some(count)) = inner.arguments.first() {
+                    self.legal_count(count);
                 }
             }
             _ => {}
         }
         call
+    }
+
+    /// How far a stack is pushed or popped: not backwards.
+    fn legal_count(&mut self, count: &Expr) {
+        match &count.kind {
+            ExprKind::Int(number) if number.is_negative() => {
+                let message = format!("a stack cannot be pushed or popped by {number} elements");
+                self.sink
+                    .error("E0503", count.span, message)
+                    .help("`push_front` and `pop_front` are each other's opposite");
+            }
+            ExprKind::Int(_) | ExprKind::Poison => {}
+            _ => {
+                self.sink
+                    .error(
+                        "E0502",
+                        count.span,
+                        "how far a stack is pushed or popped must be known at compile time",
+                    )
+                    .help("use a number or a constant");
+            }
+        }
     }
 
     /// A signature as it is called: names with directions and types.

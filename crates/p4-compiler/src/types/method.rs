@@ -77,21 +77,7 @@ impl Checker<'_> {
 
     /// `h.minSizeInBits()` and its kin, which are constants.
     fn size_method(&mut self, ty: &Type, method: &ast::Ident, span: Span) -> Expr {
-        let bits =
-            match ty {
-                Type::Struct(id) => self.program.structs[*id].fields.iter().try_fold(
-                    0_u32,
-                    |sum, field| match field.ty {
-                        Type::Varbit(width) => sum.checked_add(if method.name.starts_with("max") {
-                            width
-                        } else {
-                            0
-                        }),
-                        ref other => sum.checked_add(self.program.width(other)?),
-                    },
-                ),
-                other => self.program.width(other),
-            };
+        let bits = self.program.packed_bits(ty, method.name.starts_with("max"));
         let value = match (&*method.name, bits) {
             ("minSizeInBits" | "maxSizeInBits", Some(bits)) => bits,
             ("minSizeInBytes" | "maxSizeInBytes", Some(bits)) => bits.div_ceil(8),

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::Type;
 use super::check::Checker;
 use super::scope::{Symbol, nearest};
+use super::table_rules::Twins;
 use crate::ir::{ActionUse, Direction, Entry, Expr, ExprKind, Key, Table, TableProperty};
 use crate::source::Span;
 use crate::spelling::{counted, wrong_count};
@@ -35,6 +36,7 @@ impl Checker<'_> {
                     self.scopes.declare_member(&name.name, own, name.span);
                     table.keys = elements.iter().map(|element| self.key(element)).collect();
                     self.scopes.pop();
+                    self.legal_key_names(&table);
                 }
                 Property::Actions(list) => {
                     has_actions = true;
@@ -56,9 +58,10 @@ impl Checker<'_> {
             match property {
                 Property::Entries { is_const, list } => {
                     let mut entries = Vec::new();
+                    let mut twins = Twins::default();
                     for entry in list {
                         if let Some(entry) = self.entry(entry, &table) {
-                            self.legal_entry(&entry, &entries, &table);
+                            self.legal_entry(&entry, &entries, &table, &mut twins);
                             entries.push(entry);
                         }
                     }

@@ -1,9 +1,66 @@
 //! Rules of tables beside the typing of their parts (P4_16 1.2.5, section 14.2).
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
+
 use super::check::Checker;
-use crate::ir::{ActionUse, Callee, Direction, Entry, Expr, ExprKind, Table};
+use crate::ir::{ActionUse, Callee, Direction, Entry, Expr, ExprKind, Key, Table, name_annotation};
 use crate::source::Span;
 use crate::syntax::ast;
+
+/// The entries of a table so far, by what their keys are matched with.
+#[derive(Default)]
+pub struct Twins {
+    /// Those with constants alone, by their text.
+    constant: HashMap<String, usize>,
+    others: Vec<usize>,
+}
+
+impl Twins {
+    /// An earlier entry with the same keys; the entry is earlier than the next one.
+    fn of<'e>(&mut self, entry: &Entry, before: &'e [Entry]) -> Option<&'e Entry> {
+        let same_keys = |at: &&usize| {
+            let other = &before[**at];
+            other.keys.len() == entry.keys.len()
+                && other.keys.iter().zip(&entry.keys).all(|(a, b)| same(a, b))
+        };
+        let twin = match constants(&entry.keys) {
+            Some(text) => {
+                let twin = self.others.iter().find(same_keys).copied();
+                match self.constant.entry(text) {
+                    Vacant(place) => {
+                        place.insert(before.len());
+                        twin
+                    }
+                    Occupied(place) => twin.or(Some(*place.get())),
+                }
+            }
+            None => {
+                let all = self.constant.values().chain(&self.others);
+                let twin = all.filter(|at| same_keys(at)).min().copied();
+                self.others.push(before.len());
+                twin
+            }
+        };
+        twin.map(|at| &before[at])
+    }
+}
+
+/// Key sets that are all constants, as text; none where one is computed or was not understood.
+fn constants(keys: &[Expr]) -> Option<String> {
+    let mut text = String::new();
+    for key in keys {
+        match &key.kind {
+            ExprKind::Int(value) => text += &format!("{value},"),
+            ExprKind::Bool(value) => text += &format!("{value},"),
+            ExprKind::Error(value) => text += &format!("e{value},"),
+            ExprKind::Member(id, member) => text += &format!("{id}.{member},"),
+            ExprKind::DontCare => text += "_,",
+            _ => return None,
+        }
+    }
+    Some(text)
+}
 
 impl Checker<'_> {
     /// Rules by which a table's list of actions, its default action and its entries must agree.
@@ -70,8 +127,35 @@ impl Checker<'_> {
         }
     }
 
+    /// A controller knows the fields of a key by their names.
+    pub fn legal_key_names(&mut self, table: &Table) {
+        let has_own = |key: &Key| name_annotation(&key.annotations).is_some();
+        let mut firsts: HashMap<&str, &Key> = HashMap::new();
+        for key in (table.keys.iter()).filter(|key| &*key.match_kind != "selector") {
+            let before = *firsts.entry(&key.name).or_insert(key);
+            // One field twice, without names of their own, is told apart by its place.
+            let first = before.expr.span;
+            if first != key.expr.span && (has_own(key) || has_own(before)) {
+                let (table, name) = (&table.name, &key.name);
+                let message = format!(
+                    "two fields of table `{table}`'s key have the control plane's name `{name}`"
+                );
+                self.sink
+                    .error("E0702", key.expr.span, message)
+                    .note_at(first, "the other one")
+                    .help("give one of them another @name");
+            }
+        }
+    }
+
     /// An entry that an earlier one with the same keys hides.
-    pub fn legal_entry(&mut self, entry: &Entry, before: &[Entry], table: &Table) {
+    pub fn legal_entry(
+        &mut self,
+        entry: &Entry,
+        before: &[Entry],
+        table: &Table,
+        twins: &mut Twins,
+    ) {
         for (key, set) in table.keys.iter().zip(&entry.keys) {
             if &*key.match_kind == "optional"
                 && matches!(set.kind, ExprKind::Mask(..) | ExprKind::Range(..))
@@ -88,10 +172,7 @@ impl Checker<'_> {
         if table.keys.iter().any(|key| &*key.match_kind != "exact") {
             return;
         }
-        let twin = before.iter().find(|other| {
-            other.keys.len() == entry.keys.len()
-                && other.keys.iter().zip(&entry.keys).all(|(a, b)| same(a, b))
-        });
+        let twin = twins.of(entry, before);
         if let Some(twin) = twin {
             self.sink
                 .error(

@@ -90,3 +90,18 @@ fn an_unknown_field_is_an_error_with_its_line() {
     assert!(error.to_string().contains("prambel"), "{error}");
     assert!(error.to_string().contains("line 2"), "{error}");
 }
+
+#[test]
+fn text_that_is_nested_too_deep_is_refused_with_its_line() {
+    for depth in [101, 200_000] {
+        let open = "tables {\n".repeat(depth);
+        let error = parse_p4info(&open).expect_err("too deep").to_string();
+        assert!(error.contains("line 101: messages are nested"), "{error}");
+    }
+    // Brackets in strings and comments are none.
+    let text = format!(
+        "# {0}\npkg_info {{ name: \"{0}\\\"{0}\" }}\n",
+        "{".repeat(300)
+    );
+    parse_p4info(&text).expect("it is flat");
+}

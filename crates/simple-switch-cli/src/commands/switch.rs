@@ -1,8 +1,8 @@
 //! The switch as a whole: programs, state, ports, hashes; and the shell.
 
+use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::{fs, io};
 
 use bmv2_thrift::Call;
 use bmv2_thrift::message::{Crc16, Crc32, PortInfo, SwitchInfo, read_all};
@@ -34,7 +34,8 @@ pub fn load(session: &mut Session, typed: &Typed<'_>) -> Done {
         return Err(Error::input("Not a valid filename"));
     }
     say!(session, "Loading new Json config")?;
-    let json = fs::read(name).map_err(|error| Error::input(format!("{name}: {error}")))?;
+    let json = whole_file::read(Path::new(name), crate::program::FILE_BYTES_MAX)
+        .map_err(|error| Error::input(format!("{name}: {error}")))?;
     let program = match serde_json::from_slice::<serde_json::Value>(&json) {
         Ok(_) => Program::from_json(&json),
         Err(_) => return Err(Error::input("Not a valid JSON file")),

@@ -130,7 +130,7 @@ fn sized(context: &Context, size: Option<u32>) -> Load<usize> {
 
 fn check_cells(context: &Context, size: u32) -> Load<usize> {
     let max = limits::ARRAY_CELLS_MAX;
-    if u64::from(size) > max {
+    if size > max {
         return context.fail(format!("has {size} cells, expected {max} at most"));
     }
     Ok(size as usize)

@@ -186,6 +186,12 @@ pub(super) fn load(
             message: format!("expected format version {expected}.x, found {major}.{minor}"),
         });
     }
+    if let Some(message) = json::limits::Memory::of(json).excess() {
+        return Err(LoadError {
+            place: "program".into(),
+            message,
+        });
+    }
     let mut loader = Loader {
         json,
         names: Names::default(),

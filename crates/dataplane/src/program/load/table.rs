@@ -1,6 +1,6 @@
 //! Tables and their entries.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use bmv2_json::{self as json, MatchKey};
 
@@ -197,8 +197,11 @@ impl At<'_, '_> {
         let default = default.map(|it| self.bound_action(info, it.action_id, &it.action_data));
         let default = default.transpose()?;
         // BMv2 looks at the lowest priority first, P4Runtime says the highest wins.
-        let priorities: BTreeSet<u32> = entries.iter().map(|entry| entry.priority).collect();
-        let mut loaded = Vec::new();
+        let mut priorities: Vec<u32> = entries.iter().map(|entry| entry.priority).collect();
+        priorities.sort_unstable();
+        priorities.dedup();
+        let mut loaded = Vec::with_capacity(entries.len());
+        let mut seen = HashSet::with_capacity(entries.len());
         for (position, entry) in entries.iter().enumerate() {
             let context = self.context.within(&format!("entry {position}"));
             let at = self.loader.at(&context);
@@ -209,7 +212,7 @@ impl At<'_, '_> {
             let key = info.key.iter().zip(&entry.match_key);
             let key = key.map(|(field, key)| at.matcher(field, key));
             let key = key.collect::<Load<Vec<_>>>()?;
-            let rank = priorities.range(entry.priority..).count();
+            let rank = priorities.len() - priorities.partition_point(|it| *it < entry.priority);
             let priority = match entry.control_priority {
                 _ if !info.has_priority() => 0,
                 Some(priority) => priority,
@@ -217,8 +220,7 @@ impl At<'_, '_> {
             };
             let action = &entry.action_entry;
             let action = at.bound_action(info, action.action_id, &action.action_data)?;
-            let is_same = |it: &InitialEntry| it.key == key && it.priority == priority;
-            if loaded.iter().any(is_same) {
+            if !seen.insert((key.clone(), priority)) {
                 return at.fail("the same key as an earlier entry");
             }
             loaded.push(InitialEntry {

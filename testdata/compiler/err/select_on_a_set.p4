@@ -1,0 +1,14 @@
+#include "../prelude.p4"
+
+parser OtherParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
+                   inout standard_metadata_t standard_metadata) {
+    state start {
+        packet.extract(hdr.word);
+        transition select(hdr.word.c &&& 0xf0, hdr.word.b .. 7) {
+            (1, 2): accept;
+            default: accept;
+        }
+    }
+}
+
+V1Switch(OtherParser(), NoChecksum(), NoEgress(), NoEgress(), NoChecksum(), TestDeparser()) main;
