@@ -96,7 +96,7 @@ checked: build ## what is tested, compiled: programs and Rust's tests, with lint
 	$(PART) "Rust's tests and lints, compiled" env $(CHECKED_BUILD) --keep-going
 
 # The binaries look at the name under which they are started.
-compat: toolchain ## compat/bin: p4c, p4c-bm2-ss, simple_switch(_grpc), simple_switch_CLI and runtime_CLI, for PATH
+compat: toolchain ## compat/bin: p4c, p4c-bm2-ss, simple_switch(_grpc), simple_switch_CLI and runtime_CLI, for PATH; compat/python
 	cargo build --release --locked -p reprise -p reprise-switch -p simple-switch-cli
 	@mkdir -p compat/bin
 	@for name in p4c p4c-bm2-ss; do ln -sfn ../../target/release/reprise compat/bin/$$name; done
@@ -104,6 +104,8 @@ compat: toolchain ## compat/bin: p4c, p4c-bm2-ss, simple_switch(_grpc), simple_s
 		ln -sfn ../../target/release/reprise-switch compat/bin/$$name; done
 	@for name in simple_switch_CLI runtime_CLI; do \
 		ln -sfn ../../target/release/simple_switch_CLI compat/bin/$$name; done
+	@ln -sfn ../python/bmv2 compat/python
+	@echo "compat: PYTHONPATH=$(CURDIR)/compat/python has bmpy_utils, runtime_CLI and sswitch_CLI"
 	@echo "compat: PATH=$(CURDIR)/compat/bin:\$$PATH make ..."
 
 python-aom: .venv-aom-build/stamp build ## the Python package of ordered multicast, in python/aom; its wheel in target/python

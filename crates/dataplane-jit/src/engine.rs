@@ -268,11 +268,10 @@ impl Engine for Native {
         copies: CloneCopies,
     ) -> Clones {
         let original = self.packets.pool.packet(handle);
-        let (frame_len, truncated) = (original.frame_len(), original.requests.truncation());
+        let frame_len = original.frame_len();
         let clone = self.pool().share_frame(handle);
         let packet = self.packets.pool.packet_mut(clone);
         packet.vector.copy_from_slice(&self.blank);
-        packet.truncate_frame(truncated.unwrap_or(usize::MAX));
         packet.ingress_bytes = input.ingress_bytes;
         // Parsers may branch on the port, so the clone's has to see the same one.
         let port = input.ingress_port.0.into();
@@ -302,18 +301,12 @@ impl Engine for Native {
 
     fn replicate(&mut self, handle: PacketHandle, copies: u32) {
         let packet = self.pool().packet_mut(handle);
-        if let Some(len) = packet.requests.truncation() {
-            packet.truncate_rest(len);
-        }
         packet.requests = Requests::NONE;
         packet.copies = copies;
     }
 
     fn resubmit(&mut self, handle: PacketHandle) {
         let packet = self.pool().packet_mut(handle);
-        if let Some(len) = packet.requests.truncation() {
-            packet.truncate_frame(len);
-        }
         packet.consumed = 0;
         packet.kept_list = packet.requests.resubmit;
     }
@@ -381,9 +374,6 @@ impl Engine for Native {
         let clone_block = self.program.passes.clone_block;
         let copy = pool.share_rest(handle);
         if let Some((clone, original)) = pool.pair_mut(copy, handle) {
-            if let Some(len) = original.requests.truncation() {
-                clone.truncate_rest(len);
-            }
             let list = original.requests.clone_list.into();
             // SAFETY: both are blocks of the layout that the code is for.
             unsafe { clone_block(clone.vector.as_mut_ptr(), original.vector.as_ptr(), list) };

@@ -238,11 +238,6 @@ impl Packet {
         self.payload.len = self.payload.len.min(len.saturating_sub(self.head_len));
         self.head_len = self.head_len.min(len);
     }
-
-    /// Cuts the rest.
-    pub(crate) fn truncate_rest(&mut self, len: usize) {
-        self.truncate_frame(self.consumed.saturating_add(len));
-    }
 }
 
 /// Every packet and every buffer of an engine.

@@ -175,7 +175,7 @@ pub struct EgressOutcome {
 pub struct CloneCopies {
     /// How many, from 1.
     pub copies: u32,
-    /// They are cut to so many bytes on leaving.
+    /// They are cut to so many bytes where they leave.
     pub truncate_bytes: Option<usize>,
 }
 
@@ -292,12 +292,12 @@ pub trait Engine: Send {
     ) -> Clones;
 
     /// After an ingress pass, the handle stands for so many replicas, each of which will come to
-    /// egress or be discarded. What the pass asked for is over; a truncation cuts the payload
-    /// now, as BMv2 does it.
+    /// egress or be discarded. What the pass asked for is over, a truncation too: it cuts only the
+    /// packet that asked for it, and only where it leaves.
     fn replicate(&mut self, packet: PacketHandle, copies: u32);
 
-    /// After an ingress pass, the packet is a frame again, as it came but cut as asked, with the
-    /// metadata of its field list.
+    /// After an ingress pass, the packet is a frame again, as it came, with the metadata of its field
+    /// list.
     fn resubmit(&mut self, packet: PacketHandle);
 
     /// The egress control. A handle that stands for several packets gives one of them.

@@ -11,7 +11,9 @@
 //! ring's order.
 //!
 //! A second socket sends. It is bound to protocol 0, so it receives nothing, and errors of one
-//! direction do not appear in the other.
+//! direction do not appear in the other. A port that takes what others send out by its interface
+//! ([`AfPacketConfig::takes_outgoing`]) sends by the socket that receives: the kernel gives a
+//! socket every frame that leaves but its own.
 
 mod ring;
 pub(crate) mod socket;
@@ -40,6 +42,9 @@ pub struct AfPacketConfig {
     pub rx_ring_slots: usize,
     /// How frames leave.
     pub way_out: WayOut,
+    /// Whether frames that others on this host send out by the interface are received too, as by
+    /// BMv2.
+    pub takes_outgoing: bool,
 }
 
 impl Default for AfPacketConfig {
@@ -47,6 +52,7 @@ impl Default for AfPacketConfig {
         AfPacketConfig {
             rx_ring_slots: RX_RING_SLOTS,
             way_out: WayOut::Driver,
+            takes_outgoing: false,
         }
     }
 }
@@ -78,10 +84,18 @@ pub struct AfPacketPort {
     n_empty: u32,
     patience: Patience,
     way_out: WayOut,
+    outgoing: Outgoing,
     /// The socket has no room for what is in the queue.
     is_full: bool,
     statistics: PortStatistics,
     lock: Arc<InterfaceLock>,
+}
+
+/// What is done with a frame that somebody on this host sends out by the interface.
+enum Outgoing {
+    Taken,
+    /// The first tells this, if it is set.
+    Ignored(Option<Box<dyn FnOnce() + Send>>),
 }
 
 impl AfPacketPort {
@@ -146,7 +160,13 @@ impl AfPacketPort {
                 _ => system("open a packet socket")(source),
             })
         };
-        let (rx, tx) = (open()?, open()?);
+        let rx = open()?;
+        let tx = match config.takes_outgoing {
+            true => rx
+                .try_clone()
+                .map_err(system("send by the receiving socket"))?,
+            false => open()?,
+        };
         let lock = match lock {
             Some(lock) => {
                 socket::take_nothing(rx.as_fd()).map_err(system("filter a packet socket"))?;
@@ -156,19 +176,25 @@ impl AfPacketPort {
         };
         let ring = set_up_receiving(rx.as_fd(), interface, config)
             .map_err(system("set up the receive ring"))?;
-        set_up_sending(tx.as_fd(), interface, config.way_out).map_err(system("set up sending"))?;
+        set_up_sending(tx.as_fd(), interface, config).map_err(system("set up sending"))?;
+        let (outgoing, tx_queue) = match config.takes_outgoing {
+            // What that socket sends begins as what it receives.
+            true => (Outgoing::Taken, TxBatch::with_header(VIRTIO_HEADER_BYTES)),
+            false => (Outgoing::Ignored(None), TxBatch::new()),
+        };
         Ok(AfPacketPort {
             index: interface.index,
             name: name.to_owned(),
             ring,
             rx,
             tx,
-            tx_queue: TxBatch::new(),
+            tx_queue,
             pace: TxPace::new(TX_BATCH_FRAMES),
             super_frame: Vec::new(),
             n_empty: 0,
             patience: Patience::default(),
             way_out: config.way_out,
+            outgoing,
             is_full: false,
             statistics: PortStatistics::default(),
             lock,
@@ -178,6 +204,15 @@ impl AfPacketPort {
     /// Frames up to this many bytes are received without an extra system call.
     pub fn slot_frame_bytes(&self) -> usize {
         self.ring.frame_bytes_max()
+    }
+
+    /// Calls this when somebody on this host first sends a frame out by the interface, which is not received: whoever
+    /// sends it most likely takes this end of a cable for the other. The kernel's own and other protocols' announcements
+    /// to multicast addresses do not count.
+    pub fn on_first_outgoing(&mut self, tell: impl FnOnce() + Send + 'static) {
+        if let Outgoing::Ignored(told) = &mut self.outgoing {
+            *told = Some(Box::new(tell));
+        }
     }
 
     /// The kernel reports a POLLERR again and again until its error is taken. A spinning switch
@@ -220,15 +255,22 @@ impl Port for AfPacketPort {
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, PortError> {
         let mut n_frames = 0;
-        while n_frames < max_frames {
+        for _ in 0..max_frames {
             let Some(slot) = self.ring.peek() else {
                 if n_frames == 0 {
                     self.note_nothing_came();
                 }
                 break;
             };
-            n_frames += 1;
             self.n_empty = 0;
+            if slot.is_outgoing
+                && let Outgoing::Ignored(tell) = &mut self.outgoing
+            {
+                ignore_outgoing(self.rx.as_fd(), &slot, tell);
+                self.ring.release();
+                continue;
+            }
+            n_frames += 1;
             let mut taker = Taker {
                 statistics: &mut self.statistics,
                 take,
@@ -299,6 +341,32 @@ impl Port for AfPacketPort {
     }
 }
 
+/// Notes the first frame that is sent on purpose, and has the kernel bring no more.
+fn ignore_outgoing(
+    fd: BorrowedFd<'_>,
+    slot: &Slot<'_>,
+    tell: &mut Option<Box<dyn FnOnce() + Send>>,
+) {
+    if slot.status & libc::TP_STATUS_COPY != 0 {
+        // Its copy is the next in the socket's queue; too long for a slot, only its place matters.
+        let _ = socket::receive_message(fd, &mut []);
+    }
+    let destination = slot.buffer.get(VLAN_TAG_BYTES..).unwrap_or_default();
+    let is_announcement = matches!(
+        destination,
+        // IPv6 (routers, neighbours, groups), IPv4's groups, bridges and LLDP.
+        [0x33, 0x33, ..] | [0x01, 0x00, 0x5e, ..] | [0x01, 0x80, 0xc2, ..]
+    );
+    if is_announcement {
+        return;
+    }
+    // A filter that is refused leaves it to this function.
+    let _ = socket::ignore_outgoing(fd);
+    if let Some(tell) = tell.take() {
+        tell();
+    }
+}
+
 fn set_up_receiving(
     fd: BorrowedFd<'_>,
     interface: &Interface,
@@ -306,9 +374,12 @@ fn set_up_receiving(
 ) -> io::Result<RxRing> {
     let on: libc::c_int = 1;
     socket::set_packet_option(fd, libc::PACKET_VNET_HDR, &on)?;
-    socket::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, &on)?;
     socket::set_packet_option(fd, libc::PACKET_COPY_THRESH, &on)?;
-    crate::socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
+    match config.takes_outgoing {
+        // It is the socket that sends, too.
+        true => crate::socket::set_receive_buffer(fd, SOCKET_BUFFER_BYTES)?,
+        false => crate::socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?,
+    }
     // Two tags beside the header: the outer one is stripped into the metadata, the inner is not.
     let frame_bytes_max = interface.frame_bytes_max() + 2 * VLAN_TAG_BYTES;
     let ring = RxRing::map(fd, config.rx_ring_slots, frame_bytes_max)?;
@@ -317,13 +388,21 @@ fn set_up_receiving(
     Ok(ring)
 }
 
-fn set_up_sending(fd: BorrowedFd<'_>, interface: &Interface, way_out: WayOut) -> io::Result<()> {
-    if way_out == WayOut::Driver {
+fn set_up_sending(
+    fd: BorrowedFd<'_>,
+    interface: &Interface,
+    config: AfPacketConfig,
+) -> io::Result<()> {
+    if config.way_out == WayOut::Driver {
         let on: libc::c_int = 1;
         socket::set_packet_option(fd, libc::PACKET_QDISC_BYPASS, &on)?;
         crate::socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
     }
-    socket::bind(fd, 0, interface.index)
+    match config.takes_outgoing {
+        // It is bound to receive.
+        true => Ok(()),
+        false => socket::bind(fd, 0, interface.index),
+    }
 }
 
 /// Finishes frames and hands them on.

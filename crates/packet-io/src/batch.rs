@@ -25,6 +25,8 @@ struct Payload {
 
 /// A batch of up to [`TX_BATCH_FRAMES`].
 pub(crate) struct TxBatch {
+    /// Zeros in front of each frame, which the socket reads and no wire has.
+    header_bytes: usize,
     bytes: Vec<u8>,
     /// One after the other they are the frame; the second may be empty.
     frames: Vec<[Part; 2]>,
@@ -33,7 +35,13 @@ pub(crate) struct TxBatch {
 
 impl TxBatch {
     pub(crate) fn new() -> TxBatch {
+        TxBatch::with_header(0)
+    }
+
+    /// Puts so many zeros in front of each frame.
+    pub(crate) fn with_header(header_bytes: usize) -> TxBatch {
         TxBatch {
+            header_bytes,
             bytes: Vec::new(),
             frames: Vec::with_capacity(TX_BATCH_FRAMES),
             last_payload: None,
@@ -45,10 +53,11 @@ impl TxBatch {
         let Frame { head, payload, .. } = frame;
         let identity = frame.payload_identity();
         let start = self.bytes.len();
+        self.bytes.resize(start + self.header_bytes, 0);
         self.bytes.extend_from_slice(head);
         let mut first = Part {
             start,
-            len: head.len(),
+            len: self.header_bytes + head.len(),
         };
         if let Some(shared) = self.find(identity) {
             self.frames.push([first, shared]);
@@ -79,13 +88,13 @@ impl TxBatch {
         self.frames.len()
     }
 
-    /// Bytes of the one in that place.
+    /// Bytes of the frame in that place.
     pub(crate) fn bytes_of(&self, place: usize) -> usize {
         let [first, second] = self.frames[place];
-        first.len + second.len
+        first.len + second.len - self.header_bytes
     }
 
-    /// All bytes from that place on, in two pieces; the second may be empty.
+    /// All bytes from that place on, headers too, in two pieces; the second may be empty.
     pub(crate) fn iter_from(&self, first: usize) -> impl Iterator<Item = [&[u8]; 2]> {
         let frames = self.frames[first..].iter();
         frames.map(|parts| parts.map(|part| self.part(part)))
@@ -140,6 +149,17 @@ mod tests {
         assert_eq!(batch.iter_from(2).count(), 1);
         batch.clear();
         assert_eq!(batch.iter_from(0).count(), 0);
+    }
+
+    #[test]
+    fn a_header_stands_in_front_of_each_frame_and_is_no_byte_of_it() {
+        let mut batch = TxBatch::with_header(3);
+        let payload = [7; 1000];
+        batch.push(known(&[1], &payload, 9));
+        batch.push(known(&[2], &payload, 9));
+        let expected = [1, 2].map(|number| [&[0, 0, 0, number][..], &payload].concat());
+        assert_eq!(frames(&batch, 0), expected);
+        assert_eq!([0, 1].map(|place| batch.bytes_of(place)), [1001, 1001]);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub use af_xdp::{AfXdpConfig, AfXdpMode, AfXdpPort, Destination, XdpInterface, m
 pub use error::PortError;
 pub use frame::Frame;
 pub use interface::receive_queues;
-pub use link::{Link, LinkEvent, LinkMonitor, links};
+pub use link::{Link, LinkEvent, LinkMonitor, links, other_end};
 pub use lost::LostPort;
 pub use memory::{MemoryPort, memory_pair};
 pub use observed::{ObservedPort, Observer, SharedObserver};

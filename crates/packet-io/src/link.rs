@@ -17,6 +17,8 @@ const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
+const IFLA_LINK: u16 = 5;
+const IFLA_LINK_NETNSID: u16 = 37;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 
@@ -120,6 +122,30 @@ pub fn links() -> io::Result<Vec<LinkEvent>> {
         }
     }
     events
+}
+
+/// The interface at the other end of a virtual cable; none where that is in another namespace, or no cable.
+pub fn other_end(index: i32) -> Option<String> {
+    // Each end names the other. A VLAN's interface names the one beneath, which does not name it.
+    let mut named = Vec::new();
+    let dumped = netlink::dump(RTM_GETLINK, LINK_HEADER_BYTES, &mut |kind, body| {
+        let Some((_, attributes)) = body.split_at_checked(LINK_HEADER_BYTES) else {
+            return;
+        };
+        let other = attribute(attributes, IFLA_LINK);
+        let other = other.and_then(|other| other.try_into().map_err(io::Error::other));
+        let is_elsewhere = attribute(attributes, IFLA_LINK_NETNSID).is_ok();
+        if let (Some(LinkEvent::Present(link)), Ok(other), false) =
+            (parse_link(kind, body), other, is_elsewhere)
+        {
+            named.push((link, i32::from_ne_bytes(other)));
+        }
+    });
+    dumped.ok()?;
+    let its_other = named.iter().find(|(link, _)| link.index == index)?.1;
+    let mut ends = named.into_iter();
+    let found = ends.find(|(link, back)| link.index == its_other && *back == index);
+    found.map(|(link, _)| link.name)
 }
 
 fn ask() -> io::Result<Vec<LinkEvent>> {

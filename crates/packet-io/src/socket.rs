@@ -27,14 +27,15 @@ pub(crate) fn open(
 
 /// Asks for socket buffers of that size. An unprivileged process may get less.
 pub(crate) fn set_buffers(fd: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
-    for (forced, plain) in [
-        (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
-        (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
-    ] {
-        set_option(fd, libc::SOL_SOCKET, forced, &bytes)
-            .or_else(|_| set_option(fd, libc::SOL_SOCKET, plain, &bytes))?;
-    }
-    Ok(())
+    set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes)
+        .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes))?;
+    set_receive_buffer(fd, bytes)
+}
+
+/// The same for the receiving direction alone.
+pub(crate) fn set_receive_buffer(fd: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
+        .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
 }
 
 /// `setsockopt`.

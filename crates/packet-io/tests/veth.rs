@@ -11,12 +11,15 @@ mod namespace;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use frames::{assert_the_first_frame_waits_for_no_other, local_sender, numbered, receive, send};
 use namespace::{change_often, in_namespace, ip, take_carrier, tc, veth_pair};
 use packet_io::{
     AfPacketConfig, AfPacketPort, Link, LinkEvent, LinkMonitor, Port, PortError, Waiter, WayOut,
+    other_end,
 };
 
 fn open(name: &str) -> AfPacketPort {
@@ -105,6 +108,103 @@ fn copies_that_share_a_payload_leave_whole_also_when_it_changes() {
     );
 }
 
+/// A port that listens in both directions.
+fn open_both_ways(name: &str, way_out: WayOut) -> AfPacketPort {
+    let config = AfPacketConfig {
+        way_out,
+        takes_outgoing: true,
+        ..AfPacketConfig::default()
+    };
+    AfPacketPort::open(name, config).expect("an interface that is up and free")
+}
+
+#[test]
+fn a_port_that_takes_outgoing_frames_receives_the_hosts_and_not_its_own() {
+    let name = "a_port_that_takes_outgoing_frames_receives_the_hosts_and_not_its_own";
+    in_namespace(name, || {
+        veth_pair("v0", "v1");
+        veth_pair("w0", "w1");
+        let host = local_sender("v0");
+        for way_out in [WayOut::Discipline, WayOut::Driver] {
+            let (mut one, mut other) = (open_both_ways("v0", way_out), open("v1"));
+            let sent: Vec<_> = [60, 13, 1514, 1600, 61].map(|len| numbered(7, len)).into();
+            send(&mut one, sent);
+            host.send(b"by the host").expect("sending");
+            send(&mut other, [numbered(2, 60)]);
+            let left: Vec<usize> = receive(&mut other, 4).iter().map(Vec::len).collect();
+            assert_eq!(left, [60, 1514, 61, 53], "{way_out:?}");
+            let taken = receive(&mut one, 2);
+            assert_eq!(taken[1], numbered(2, 60));
+            // The host's datagram, its checksum finished.
+            assert_eq!(&taken[0][42..], b"by the host");
+            assert_eq!(udp_sum(&taken[0][26..34], &taken[0][34..]), 0xffff);
+            assert_eq!(one.receive(0, 9, &mut |_| ()).expect("receiving"), 0);
+            let statistics = one.statistics();
+            assert_eq!((statistics.rx_frames, statistics.tx_frames), (2, 3));
+            assert_eq!((statistics.tx_bytes, statistics.rx_dropped()), (1635, 0));
+            assert_eq!((statistics.tx_too_long, statistics.tx_too_short), (1, 1));
+        }
+    });
+}
+
+#[test]
+fn the_first_frame_that_the_host_sends_by_a_ports_end_is_told_of_and_no_other() {
+    let name = "the_first_frame_that_the_host_sends_by_a_ports_end_is_told_of_and_no_other";
+    in_namespace(name, || {
+        veth_pair("v0", "v1");
+        let host = local_sender("v0");
+        for n_ports in [1, 3] {
+            let config = AfPacketConfig::default();
+            let mut ports = AfPacketPort::open_shared("v0", config, n_ports).expect("ports");
+            let mut outside = open("v1");
+            let n_told = Arc::new(AtomicUsize::new(0));
+            for port in &mut ports {
+                let n_told = Arc::clone(&n_told);
+                port.on_first_outgoing(move || {
+                    n_told.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+            // Groups' announcements are of no port's cable.
+            let multicast = UdpSocket::bind("10.9.0.1:0").expect("a socket");
+            multicast
+                .send_to(b"all", "224.0.0.251:5353")
+                .expect("sending");
+            // What the kernel does not bring to this end has come to the other.
+            assert_eq!(receive(&mut outside, 1).len(), 1);
+            let mut taken = 0;
+            let mut look = |ports: &mut [AfPacketPort]| {
+                for port in ports {
+                    taken += port.receive(0, 9, &mut |_| ()).expect("receiving");
+                }
+            };
+            look(&mut ports);
+            assert_eq!(n_told.load(Ordering::Relaxed), 0);
+            for _ in 0..3 {
+                host.send(b"by the host").expect("sending");
+                assert_eq!(receive(&mut outside, 1).len(), 1);
+                look(&mut ports);
+            }
+            assert_eq!((n_told.load(Ordering::Relaxed), taken), (1, 0), "{n_ports}");
+        }
+    });
+}
+
+#[test]
+fn a_cables_other_end_has_a_name_in_the_same_namespace() {
+    const LOOPBACK: i32 = 1;
+    in_namespace(
+        "a_cables_other_end_has_a_name_in_the_same_namespace",
+        || {
+            veth_pair("v0", "v1");
+            let number = |name: &str| open(name).interface_index().expect("a number");
+            assert_eq!(other_end(number("v0")).as_deref(), Some("v1"));
+            assert_eq!(other_end(number("v1")).as_deref(), Some("v0"));
+            assert_eq!(other_end(LOOPBACK), None);
+            assert_eq!(other_end(i32::MAX), None);
+        },
+    );
+}
+
 #[test]
 fn a_port_does_not_receive_what_leaves_its_interface() {
     in_namespace("a_port_does_not_receive_what_leaves_its_interface", || {
@@ -117,6 +217,7 @@ fn a_port_does_not_receive_what_leaves_its_interface() {
         assert_eq!(receive(&mut other, 2).len(), 2);
         assert_eq!(receive(&mut one, 1), [numbered(2, 60)]);
         assert_eq!(one.receive(0, 9, &mut |_| ()).expect("receiving"), 0);
+        assert_eq!(one.statistics().rx_frames, 1);
     });
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use dataplane::{Nanos, PortId, Severity};
@@ -50,6 +51,8 @@ pub(crate) struct Opening {
     way_out: WayOut,
     n_workers: usize,
     observers: Observers,
+    /// That somebody sends by the switch's end of a cable was told.
+    is_outgoing_told: Arc<AtomicBool>,
 }
 
 impl Opening {
@@ -67,12 +70,15 @@ impl Opening {
             PortSource::Interface(interface) => {
                 let mut config = AfPacketConfig {
                     way_out: self.way_out,
+                    // As BMv2's ports, which listen in both directions.
+                    takes_outgoing: self.way_out == WayOut::Discipline,
                     ..AfPacketConfig::default()
                 };
                 if let Some(slots) = self.rx_ring {
                     config.rx_ring_slots = slots;
                 }
-                let shared = AfPacketPort::open_shared(interface, config, *n_workers)?;
+                let mut shared = AfPacketPort::open_shared(interface, config, *n_workers)?;
+                self.warn_of_outgoing(&mut shared);
                 Ok(self.all(shared))
             }
             PortSource::Xdp {
@@ -109,6 +115,32 @@ impl Opening {
     /// alone.
     pub(crate) fn leaves_addresses(&self) -> bool {
         matches!(&self.option.source, PortSource::Xdp { destinations, .. } if !destinations.is_empty())
+    }
+
+    /// Once, whichever worker's socket it comes to first, and whatever number of times the interface comes again.
+    fn warn_of_outgoing(&self, shared: &mut [AfPacketPort]) {
+        let port = self.option.id;
+        for socket in shared {
+            let index = socket.interface_index();
+            let interface = socket.name().to_owned();
+            let is_told = Arc::clone(&self.is_outgoing_told);
+            socket.on_first_outgoing(move || {
+                if is_told.swap(true, Ordering::Relaxed) {
+                    return;
+                }
+                let other = index.and_then(packet_io::other_end);
+                let other = other.map_or_else(
+                    || "the cable's other end".to_owned(),
+                    |name| format!("the other end, \"{name}\""),
+                );
+                tracing::warn!(
+                    event = "frame_sent_at_own_end",
+                    port = port.0,
+                    interface,
+                    "port {port}: somebody on this host sends out by the port's own interface \"{interface}\", which the switch does not receive; send by {other}"
+                );
+            });
+        }
     }
 
     fn all(&self, ports: Vec<impl Port + 'static>) -> Vec<OpenPort> {
@@ -181,6 +213,7 @@ pub(crate) fn open(
             },
             n_workers,
             observers,
+            is_outgoing_told: Arc::default(),
         };
         let mut ports = patience.try_for(is_held_port, || opening.open())?;
         if let Some(port) = opening.watched(&ports) {

@@ -9,7 +9,7 @@ use dataplane::{
 };
 
 use super::{Native, at_egress};
-use crate::{context::Requests, frames::Deparse, passes::NOT_WRITTEN, vector::Vector};
+use crate::{frames::Deparse, passes::NOT_WRITTEN, vector::Vector};
 
 impl Native {
     /// The length of the packet's frame if that stands there now. Otherwise the egress control has run.
@@ -82,7 +82,7 @@ impl Native {
 
     /// Checksum update, deparser, and the payload that was asked for, of a packet that the context is
     /// about, after egress; the length of the frame. The headers of one that recirculates stay where they
-    /// are, if it is not cut and keeps its payload.
+    /// are, if it keeps its payload; no truncation cuts it.
     ///
     /// # Errors
     /// The extern that was to change the payload has failed.
@@ -92,11 +92,10 @@ impl Native {
         handle: PacketHandle,
     ) -> Result<usize, DropReason> {
         let packet = self.packets.pool.packet_mut(handle);
-        let is_whole = packet.requests.truncate_bytes == Requests::WHOLE;
+        let recirculates = packet.requests.recirculate != 0;
         let block = packet.vector.as_mut_ptr();
         if let Some(reparse) = self.frames.reparse
-            && packet.requests.recirculate != 0
-            && is_whole
+            && recirculates
             && !self.context.payload_call.is_some()
         {
             // SAFETY: context and block are the packet's, the code is the program's.
@@ -109,7 +108,7 @@ impl Native {
         unsafe { self.write_block(state, handle, block, self.frames.deparse) };
         self.change_payload(state, handle)?;
         let packet = self.packets.pool.packet_mut(handle);
-        if let Some(len) = packet.requests.truncation() {
+        if let Some(len) = packet.requests.truncation().filter(|_| !recirculates) {
             packet.truncate_frame(len);
         }
         Ok(packet.frame_len())

@@ -469,8 +469,7 @@ impl Engine for Interpreter {
         let ingress_port = Int::from(input.ingress_port.0);
         phv.set(ir, ir.metadata.ingress_port, ingress_port);
         let original = &self.packets[packet.0 as usize];
-        let mut frame = original.frame.clone();
-        frame.truncate(original.requests.truncate_bytes);
+        let frame = original.frame.clone();
         let mut clone = Packet {
             phv,
             payload: frame.payload.clone(),
@@ -486,16 +485,12 @@ impl Engine for Interpreter {
 
     fn replicate(&mut self, packet: PacketHandle, copies: u32) {
         let packet = self.packet(packet);
-        packet.truncate_payload();
         packet.requests = Requests::default();
         packet.references = copies;
     }
 
     fn resubmit(&mut self, packet: PacketHandle) {
         self.keep_back_list(packet);
-        let packet = self.packet(packet);
-        let truncate_bytes = packet.requests.truncate_bytes;
-        packet.frame.truncate(truncate_bytes);
     }
 
     fn egress(
@@ -534,8 +529,7 @@ impl Engine for Interpreter {
         packet: PacketHandle,
         copies: CloneCopies,
     ) -> Clones {
-        let mut clone = self.copy(packet);
-        clone.truncate_payload();
+        let clone = self.copy(packet);
         self.insert_clone(packet, clone, copies)
     }
 
@@ -550,7 +544,10 @@ impl Engine for Interpreter {
             self.change_payload(state, &call, handle)?;
         }
         let packet = self.packet(handle);
-        packet.frame.truncate(packet.requests.truncate_bytes);
+        // A packet that recirculates goes whole, as BMv2's.
+        if packet.asked.back_list.is_none() {
+            packet.frame.truncate(packet.requests.truncate_bytes);
+        }
         Ok(packet.frame.len())
     }
 

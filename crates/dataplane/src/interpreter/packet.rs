@@ -141,13 +141,3 @@ pub(super) struct Packet {
     /// What counters count as the packet's length.
     pub ingress_bytes: usize,
 }
-
-impl Packet {
-    /// A copy is cut as BMv2 cuts it when it is made: what the packet carries then is the payload,
-    /// so the length counts from behind the headers.
-    pub(super) fn truncate_payload(&mut self) {
-        if let Some(len) = self.requests.truncate_bytes.take() {
-            self.payload.truncate(len);
-        }
-    }
-}

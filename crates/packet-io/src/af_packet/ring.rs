@@ -45,6 +45,8 @@ pub(super) struct Slot<'a> {
     pub(super) frame_bytes: usize,
     pub(super) vlan_tci: u16,
     pub(super) vlan_tpid: u16,
+    /// Whether the host sent it out by the interface, so that it did not come from the other end.
+    pub(super) is_outgoing: bool,
     /// The virtio header as the kernel wrote it.
     pub(super) virtio_header: [u8; VIRTIO_HEADER_BYTES],
     /// [`VLAN_TAG_BYTES`] of room, then as much of the frame as fitted.
@@ -115,6 +117,9 @@ impl RxRing {
         // bytes at least; the status says that it is ours, so the kernel does not write it.
         let header = unsafe { base.cast::<libc::tpacket2_hdr>().read() };
         let header_bytes = size_of::<libc::tpacket2_hdr>();
+        let address_start = header_bytes.next_multiple_of(libc::TPACKET_ALIGNMENT);
+        // SAFETY: as above; the sender's address follows the header, aligned, and the smallest slot has room for it.
+        let address = unsafe { base.add(address_start).cast::<libc::sockaddr_ll>().read() };
         // The kernel puts the frame behind its header, the sender's address and the virtio header.
         // It is bounded here all the same, so that no number from outside can lead out of the slot.
         let frame_start = usize::from(header.tp_mac).clamp(
@@ -136,6 +141,7 @@ impl RxRing {
             frame_bytes: header.tp_len as usize,
             vlan_tci: header.tp_vlan_tci,
             vlan_tpid: header.tp_vlan_tpid,
+            is_outgoing: address.sll_pkttype == libc::PACKET_OUTGOING,
             virtio_header,
             buffer,
         })

@@ -54,8 +54,20 @@ pub(super) fn take_nothing(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_filter(fd, &mut [instruction(RETURN, 0, 0, DROP)])
 }
 
+/// Lets no frame come to the socket that the host sends out by the interface. Unlike `PACKET_IGNORE_OUTGOING` it
+/// serves a socket of a group too.
+pub(super) fn ignore_outgoing(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let mut not_outgoing = [
+        instruction(LOAD_BYTE, 0, 0, PACKET_TYPE),
+        instruction(JUMP_IF_EQUAL, 0, 1, u32::from(libc::PACKET_OUTGOING)),
+        instruction(RETURN, 0, 0, DROP),
+        instruction(RETURN, 0, 0, WHOLE),
+    ];
+    set_filter(fd, &mut not_outgoing)
+}
+
 /// Makes bound sockets of one interface share its frames: the frames of one flow come to one of
-/// them. Frames that another socket sends come to none; for a group of sockets this takes a filter.
+/// them.
 pub(super) fn share_flows(fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut id = 0;
     for (place, fd) in fds.iter().enumerate() {
@@ -72,14 +84,9 @@ pub(super) fn share_flows(fds: &[BorrowedFd<'_>]) -> io::Result<()> {
             id &= 0xffff;
         }
     }
-    let mut not_outgoing = [
-        instruction(LOAD_BYTE, 0, 0, PACKET_TYPE),
-        instruction(JUMP_IF_EQUAL, 0, 1, u32::from(libc::PACKET_OUTGOING)),
-        instruction(RETURN, 0, 0, DROP),
-        instruction(RETURN, 0, 0, WHOLE),
-    ];
+    let mut everything = [instruction(RETURN, 0, 0, WHOLE)];
     fds.iter()
-        .try_for_each(|fd| set_filter(*fd, &mut not_outgoing))
+        .try_for_each(|fd| set_filter(*fd, &mut everything))
 }
 
 // Classic BPF, `linux/filter.h`.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::frames::{numbered, receive, send};
+use crate::frames::{local_sender, numbered, receive, send};
 use crate::namespace::{change_often, in_namespace, in_root_namespace, ip, veth_pair};
 use crate::support::{PATIENCE, Running, http_get, program};
 use packet_io::{AfPacketConfig, AfPacketPort, Port};
@@ -414,6 +414,35 @@ fn an_interface_with_an_address_is_warned_of_at_the_start_and_later() {
             let told = event(&switch.wait_for_line(&["interface_has_address"]));
             assert_eq!(told, is(2, "b1", "10.0.2.7"));
             totals(switch);
+        },
+    );
+}
+
+#[test]
+fn whoever_sends_at_the_switchs_end_of_a_cable_is_told_the_other_once() {
+    in_namespace(
+        "whoever_sends_at_the_switchs_end_of_a_cable_is_told_the_other_once",
+        || {
+            veth_pair("a0", "a1");
+            veth_pair("b0", "b1");
+            let switch = start_on(["a1", "b1"].map(str::to_owned), &[]);
+            let host = local_sender("a1");
+            for _ in 0..3 {
+                host.send(b"by the host").expect("sending");
+            }
+            let told = event(&switch.wait_for_line(&["frame_sent_at_own_end"]));
+            let expected = serde_json::json!({
+                "level": "WARN", "event": "frame_sent_at_own_end", "port": 1, "interface": "a1",
+            });
+            assert_eq!(told, expected);
+            host.send(b"by the host").expect("sending");
+            // The switch forwards what comes by the other end as before.
+            let (mut one, mut two) = (outside("a0"), outside("b0"));
+            send(&mut one, [numbered(1, 60)]);
+            assert_eq!(receive(&mut two, 1), [numbered(1, 60)]);
+            switch.signal("-TERM");
+            let (_, _, later) = switch.end();
+            assert!(!later.contains("frame_sent_at_own_end"), "{later}");
         },
     );
 }

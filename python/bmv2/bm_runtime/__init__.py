@@ -1,0 +1,1 @@
+"""BMv2's services that every target has."""

@@ -1,0 +1,3 @@
+"""Multicast: the service `simple_pre`."""
+
+__all__ = ["SimplePre", "ttypes"]

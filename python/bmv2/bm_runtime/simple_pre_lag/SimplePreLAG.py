@@ -1,0 +1,22 @@
+"""The calls of `simple_pre_lag`."""
+
+from reprise_thrift import client_class
+
+from .ttypes import TYPES
+
+# As in what Thrift's compiler writes, `SimplePre.InvalidMcOperation` for example.
+globals().update(TYPES)
+Client = client_class(
+    """
+i32 bm_mc_mgrp_create cxt_id:i32 mgrp:i32 !InvalidMcOperation
+void bm_mc_mgrp_destroy cxt_id:i32 mgrp_handle:i32 !InvalidMcOperation
+i32 bm_mc_node_create cxt_id:i32 rid:i32 port_map:string lag_map:string !InvalidMcOperation
+void bm_mc_node_associate cxt_id:i32 mgrp_handle:i32 l1_handle:i32 !InvalidMcOperation
+void bm_mc_node_dissociate cxt_id:i32 mgrp_handle:i32 l1_handle:i32 !InvalidMcOperation
+void bm_mc_node_destroy cxt_id:i32 l1_handle:i32 !InvalidMcOperation
+void bm_mc_node_update cxt_id:i32 l1_handle:i32 port_map:string lag_map:string !InvalidMcOperation
+void bm_mc_set_lag_membership cxt_id:i32 lag_index:i16 port_map:string !InvalidMcOperation
+string bm_mc_get_entries cxt_id:i32 !InvalidMcOperation
+""",
+    TYPES,
+)

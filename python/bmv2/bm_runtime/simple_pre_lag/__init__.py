@@ -1,0 +1,3 @@
+"""Multicast: the service `simple_pre_lag`."""
+
+__all__ = ["SimplePreLAG", "ttypes"]

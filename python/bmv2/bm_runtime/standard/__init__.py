@@ -1,0 +1,3 @@
+"""Tables, counters, meters, registers, programs: the service `standard`."""
+
+__all__ = ["Standard", "ttypes"]

@@ -1,0 +1,285 @@
+"""BMv2's Thrift services without Apache Thrift: structures, calls and the binary protocol, from tables.
+
+A line of a table declares something by its name; fields are numbered from 1 in their order.
+`declare` makes the classes that Thrift's compiler would write, under the same names, and
+`client_class` a client with a method a call. Only what BMv2's interface needs is here.
+"""
+
+import socket
+import struct
+from collections.abc import Callable, Iterator
+
+VERSION = 0x80010000
+CALL, REPLY, EXCEPTION = 1, 2, 3
+STOP = 0
+
+# What a container may claim to hold at most, so that a wrong number ends in an error and not in memory.
+ELEMENTS_MAX = 1 << 26
+
+
+class Refused(Exception):
+    """The server could not carry out a call for a reason that the call does not declare."""
+
+    def __init__(self, kind: int, message: str) -> None:
+        super().__init__(message)
+        self.type = kind
+        self.message = message
+
+
+class Broken(Exception):
+    """The connection ended, or what came is not the protocol."""
+
+
+class Record:
+    """A structure: attributes, None where nothing was said."""
+
+    FIELDS: tuple = ()
+
+    def __init__(self, *values: object, **named: object) -> None:
+        names = [name for name, _ in self.FIELDS]
+        if len(values) > len(names):
+            raise TypeError(f"{type(self).__name__} has {len(names)} fields")
+        for name, value in zip(names, values, strict=False):
+            setattr(self, name, value)
+        for name in names[len(values) :]:
+            setattr(self, name, named.pop(name, None))
+        if named:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(named)}")
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name, _ in self.FIELDS)
+        return f"{type(self).__name__}({shown})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    __hash__ = None
+
+
+class Connection:
+    """A connection to a switch, which several clients share."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.socket = socket.create_connection((host, int(port)))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.incoming = self.socket.makefile("rb")
+        self.number = 0
+
+    def close(self) -> None:
+        """Ends it."""
+        self.incoming.close()
+        self.socket.close()
+
+    def read(self, n_bytes: int) -> bytes:
+        """So many bytes."""
+        found = self.incoming.read(n_bytes)
+        if len(found) < n_bytes:
+            raise Broken("the switch closed the connection")
+        return found
+
+
+class Channel:
+    """A service of a connection."""
+
+    def __init__(self, connection: Connection, service: str) -> None:
+        self.connection = connection
+        self.service = service
+
+    def call(self, name: str, fields: bytes) -> Iterator[tuple[int, object]]:
+        """The fields of the answer."""
+        connection = self.connection
+        connection.number += 1
+        full = f"{self.service}:{name}".encode()
+        head = struct.pack("!Ii", VERSION | CALL, len(full)) + full
+        connection.socket.sendall(head + struct.pack("!i", connection.number) + fields)
+        version, length = struct.unpack("!Ii", connection.read(8))
+        if version & 0xFFFF0000 != VERSION or not 0 <= length <= ELEMENTS_MAX:
+            raise Broken("the answer is none of Thrift's binary protocol")
+        connection.read(length)
+        (number,) = struct.unpack("!i", connection.read(4))
+        answer = dict(read_fields(connection.read))
+        if version & 0xFF == EXCEPTION:
+            message = answer.get(1, b"")
+            raise Refused(answer.get(2, 0), message.decode(errors="replace"))
+        if number != connection.number:
+            raise Broken("the answer is another call's")
+        return answer
+
+
+# A type's number, how it is packed, and what values of it look like before they are packed.
+NUMBERS = {"bool": (2, "!?"), "byte": (3, "!b"), "double": (4, "!d"), "i16": (6, "!h")}
+NUMBERS |= {"i32": (8, "!i"), "i64": (10, "!q")}
+BYTES, STRUCT, MAP, LIST = 11, 12, 13, 15
+
+
+def kind_of(of: object) -> int:
+    """The number of a type."""
+    if isinstance(of, str):
+        return NUMBERS[of][0] if of in NUMBERS else BYTES
+    if isinstance(of, tuple):
+        return LIST if of[0] == "list" else MAP
+    return STRUCT
+
+
+def written(of: object, value: object) -> bytes:
+    """A value as it is sent."""
+    if isinstance(of, str):
+        if of in NUMBERS:
+            packed = value if of in ("double", "bool") else int(value)
+            return struct.pack(NUMBERS[of][1], packed)
+        text = value.encode() if isinstance(value, str) else bytes(value)
+        return struct.pack("!i", len(text)) + text
+    if isinstance(of, tuple) and of[0] == "list":
+        head = struct.pack("!bi", kind_of(of[1]), len(value))
+        return head + b"".join(written(of[1], one) for one in value)
+    if isinstance(of, tuple):
+        head = struct.pack("!bbi", kind_of(of[1]), kind_of(of[2]), len(value))
+        pairs = value.items()
+        return head + b"".join(written(of[1], key) + written(of[2], it) for key, it in pairs)
+    values = [getattr(value, name) for name, _ in of.FIELDS]
+    return written_fields([kind for _, kind in of.FIELDS], values)
+
+
+def written_fields(types: list, values: list) -> bytes:
+    """Fields from 1 on; what is None is left out."""
+    out = b""
+    for number, (of, value) in enumerate(zip(types, values, strict=True), 1):
+        if value is not None:
+            out += struct.pack("!bh", kind_of(of), number) + written(of, value)
+    return out + bytes([STOP])
+
+
+Read = Callable[[int], bytes]
+
+
+def read_fields(read: Read) -> Iterator[tuple[int, object]]:
+    """Each field of a structure: its number, and what it has, as the wire tells."""
+    while (kind := read(1)[0]) != STOP:
+        (number,) = struct.unpack("!h", read(2))
+        yield number, read_value(kind, read)
+
+
+def n_elements(read: Read) -> int:
+    """A length."""
+    (found,) = struct.unpack("!i", read(4))
+    if not 0 <= found <= ELEMENTS_MAX:
+        raise Broken(f"the answer claims a length of {found}")
+    return found
+
+
+def read_value(kind: int, read: Read) -> object:
+    """A value whose type the wire tells; a structure is a dictionary."""
+    for number, shape in NUMBERS.values():
+        if number == kind:
+            return struct.unpack(shape, read(struct.calcsize(shape)))[0]
+    if kind == BYTES:
+        return read(n_elements(read))
+    if kind == STRUCT:
+        return dict(read_fields(read))
+    if kind == LIST:
+        of = read(1)[0]
+        return [read_value(of, read) for _ in range(n_elements(read))]
+    if kind == MAP:
+        keys, values = read(2)
+        n = n_elements(read)
+        return {read_value(keys, read): read_value(values, read) for _ in range(n)}
+    raise Broken(f"the answer has a value of the unknown type {kind}")
+
+
+def shaped(of: object, value: object) -> object:
+    """What was read, as its type has it: text, structures."""
+    if of == "string":
+        return value.decode(errors="replace")
+    if isinstance(of, str):
+        return value
+    if isinstance(of, tuple) and of[0] == "list":
+        return [shaped(of[1], one) for one in value]
+    if isinstance(of, tuple):
+        return {shaped(of[1], key): shaped(of[2], it) for key, it in value.items()}
+    made = of()
+    for number, (name, kind) in enumerate(of.FIELDS, 1):
+        if number in value:
+            setattr(made, name, shaped(kind, value[number]))
+    return made
+
+
+def parsed_type(text: str, known: dict) -> object:
+    """`list<T>`, `map<K,V>`, a simple type, or the name of a structure or enumeration."""
+    if text.startswith("list<"):
+        return ("list", parsed_type(text[5:-1], known))
+    if text.startswith("map<"):
+        keys, values = text[4:-1].split(",")
+        return ("map", parsed_type(keys, known), parsed_type(values, known))
+    found = known.get(text, text)
+    # An enumeration travels as its number.
+    return "i32" if isinstance(found, type) and not hasattr(found, "FIELDS") else found
+
+
+def enumeration(name: str, words: list[str]) -> type:
+    """A class with a number a name, and both ways between them."""
+    numbers = {word.split("=")[0]: int(word.split("=")[1]) for word in words}
+    names = {number: word for word, number in numbers.items()}
+    return type(name, (), {**numbers, "_NAMES_TO_VALUES": numbers, "_VALUES_TO_NAMES": names})
+
+
+def declare(table: str) -> dict[str, type]:
+    """The classes of a table: `enum NAME A=1 B=2`, `struct NAME field:TYPE ...`, `exception NAME ...`."""
+    known: dict[str, type] = {}
+    for line in filter(None, map(str.strip, table.splitlines())):
+        what, name, *words = line.split()
+        if what == "enum":
+            known[name] = enumeration(name, words)
+            continue
+        pairs = (word.split(":", 1) for word in words)
+        fields = tuple((field, parsed_type(of, known)) for field, of in pairs)
+        bases = (Record, Exception) if what == "exception" else (Record,)
+        members = {"FIELDS": fields}
+        if what == "exception":
+            members["__hash__"] = Exception.__hash__
+        known[name] = type(name, bases, members)
+    return known
+
+
+def method(
+    name: str, words: list[str], result: object, error: type | None, known: dict
+) -> Callable:
+    """A call as a method of a client."""
+    pairs = [word.split(":", 1) for word in words]
+    names = [field for field, _ in pairs]
+    types = [parsed_type(of, known) for _, of in pairs]
+
+    def call(self: "Client", *values: object, **named: object) -> object:
+        if len(values) > len(names) or set(named) - set(names[len(values) :]):
+            raise TypeError(f"{name} takes {', '.join(names) or 'no arguments'}")
+        given = [*values, *(named.get(field) for field in names[len(values) :])]
+        answer = self.channel.call(name, written_fields(types, given))
+        if 0 in answer and result is not None:
+            return shaped(result, answer[0])
+        if 1 in answer and error is not None:
+            raise shaped(error, answer[1])
+        if result is not None:
+            raise Refused(5, f"{name}: the answer has no result")
+        return None
+
+    call.__name__ = name
+    call.__doc__ = f"{name}({', '.join(f'{field}: {of}' for field, of in pairs)})"
+    return call
+
+
+class Client:
+    """What calls of a service are made by."""
+
+    def __init__(self, channel: Channel, _other: Channel | None = None) -> None:
+        self.channel = channel
+
+
+def client_class(table: str, known: dict) -> type:
+    """The client of a table of calls: `RESULT NAME argument:TYPE ... !EXCEPTION`."""
+    members = {}
+    for line in filter(None, map(str.strip, table.splitlines())):
+        result, name, *words = line.split()
+        errors = [known[word[1:]] for word in words if word.startswith("!")]
+        words = [word for word in words if not word.startswith("!")]
+        result = None if result == "void" else parsed_type(result, known)
+        members[name] = method(name, words, result, errors[0] if errors else None, known)
+    return type("Client", (Client,), members)

@@ -1,0 +1,25 @@
+"""The same with the commands that only `simple_switch` has."""
+
+from runtime_CLI import *
+from runtime_CLI import RuntimeAPI, main
+from sswitch_runtime import SimpleSwitch
+from sswitch_runtime.ttypes import *
+
+
+class SimpleSwitchAPI(RuntimeAPI):
+    """The commands of `simple_switch_CLI`."""
+
+    @staticmethod
+    def get_thrift_services(*_: object) -> list:
+        """What to connect to beside the other services."""
+        return [("simple_switch", SimpleSwitch.Client)]
+
+    def __init__(
+        self, pre_type: int, standard_client: object, mc_client: object, sswitch_client: object
+    ) -> None:
+        super().__init__(pre_type, standard_client, mc_client)
+        self.sswitch_client = sswitch_client
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,3 @@
+"""What only `simple_switch` has: the service `simple_switch`."""
+
+__all__ = ["SimpleSwitch", "ttypes"]

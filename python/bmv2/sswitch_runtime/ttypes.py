@@ -1,0 +1,11 @@
+"""What calls of `simple_switch` are made of."""
+
+from reprise_thrift import declare
+
+TYPES = declare("""
+struct MirroringSessionConfig port:i32 mgid:i32
+enum MirroringOperationErrorCode SESSION_NOT_FOUND=1
+exception InvalidMirroringOperation code:MirroringOperationErrorCode
+""")
+globals().update(TYPES)
+__all__ = list(TYPES)
