@@ -34,7 +34,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "reprise-signer",
         ],
     ),
-    ("reprise-signer", &["aom", "packet-io"]),
+    ("reprise-signer", &["aom", "packet-io", "secret-memory"]),
     ("bmv2-json", &[]),
     ("p4runtime-proto", &[]),
     ("frame", &[]),
