@@ -2,7 +2,7 @@
 
 use bmv2_json::RuntimeDatum;
 
-use super::copy::CopyOut;
+use super::copy::{CopyOut, PendingBlock};
 use super::place::Place;
 use super::{ActionInfo, Binding, Lower, qualify};
 use crate::ir::{self, Direction, Expr};
@@ -98,13 +98,13 @@ impl Lower<'_> {
             runtime_data.push(RuntimeDatum { name, bitwidth });
         }
         // The action stands alone; `exit` must do the copy-out of the controls around it.
-        let mut outer = (
+        let is_shared = |block: &PendingBlock| action.is_global || block.repeated;
+        let mut blocks = self.pending_blocks.iter();
+        let is_unknown = blocks.any(|block| is_shared(block) && !block.copies.is_empty());
+        let outer = (
             std::mem::take(&mut self.pending),
-            self.pending_blocks.clone(),
+            std::mem::replace(&mut self.exit_is_unknown, is_unknown),
         );
-        if action.is_global {
-            outer.1 = std::mem::take(&mut self.pending_blocks);
-        }
         self.action_depth += 1;
         let primitives = self.straight_line(|lower| {
             let copies = lower.bind_action(&bound);
@@ -115,7 +115,7 @@ impl Lower<'_> {
             }
         });
         self.action_depth -= 1;
-        (self.pending, self.pending_blocks) = outer;
+        (self.pending, self.exit_is_unknown) = outer;
         let json_id = self.json.actions.len() as u32;
         let source_info = self.source_info(action.span);
         self.json.actions.push(bmv2_json::Action {

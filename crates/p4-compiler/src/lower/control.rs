@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use bmv2_json::{Pipeline, Primitive, Value};
 
+use super::copy::PendingBlock;
 use super::headers::Architecture;
 use super::link::Leave;
 use super::order::DeclaredAt;
@@ -491,9 +492,10 @@ impl Lower<'_> {
             span,
         );
         let outer = self.pending_blocks.clone();
-        if !repeated {
-            self.pending_blocks.extend(copies.iter().cloned());
-        }
+        self.pending_blocks.push(PendingBlock {
+            copies: copies.clone(),
+            repeated,
+        });
         self.depth += 1;
         self.flush(span);
         let nodes = self.inner_nodes(span, |lower| {

@@ -22,6 +22,14 @@ pub struct CopyOut {
     pub source: Place,
 }
 
+/// The copy-out of a control that is being applied.
+#[derive(Clone, Debug)]
+pub struct PendingBlock {
+    pub copies: Vec<CopyOut>,
+    /// It is applied more than once, and its tables' actions are the same each time.
+    pub repeated: bool,
+}
+
 impl Lower<'_> {
     /// The l-value that an argument names; none where it is none.
     pub fn write_target(&mut self, argument: &Expr) -> Option<Target> {
@@ -78,10 +86,17 @@ impl Lower<'_> {
         }
     }
 
-    /// The copy-out of `exit`: the calls that it leaves, innermost first.
+    /// The copy-out of `exit`: the calls and controls that it leaves, innermost first.
     pub fn copy_out_all(&mut self, span: Span) {
-        let frames = self.pending.clone();
-        for copy in frames.iter().rev().flatten() {
+        if self.exit_is_unknown {
+            let what = "`exit` in a table's action of a control that is applied more than once, with \
+                        `out` or `inout` arguments,";
+            self.unsupported(span, what);
+            return;
+        }
+        let (calls, blocks) = (self.pending.clone(), self.pending_blocks.clone());
+        let blocks = blocks.iter().rev().flat_map(|block| &block.copies);
+        for copy in calls.iter().rev().flatten().chain(blocks) {
             self.copy_out(copy, span);
         }
     }

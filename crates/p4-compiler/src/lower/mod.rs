@@ -42,7 +42,7 @@ use crate::limits;
 use crate::source::{SourceMap, Span};
 use crate::types::Type;
 use control::Node;
-use copy::CopyOut;
+use copy::{CopyOut, PendingBlock};
 pub use expression::has_call;
 pub use extern_object::ExternObject;
 use field_list::FieldLists;
@@ -171,7 +171,9 @@ pub struct Lower<'a> {
     field_lists: FieldLists,
     /// The pending copy-out of the calls around the code, and of the controls around those.
     pending: Vec<Vec<CopyOut>>,
-    pending_blocks: Vec<CopyOut>,
+    pending_blocks: Vec<PendingBlock>,
+    /// The code belongs to several applications of a control, whose copy-out differs.
+    exit_is_unknown: bool,
     /// Behind each loop of the straight-line code, and at its next round.
     loop_labels: Vec<(usize, usize)>,
     /// The same for a parser's states.
@@ -236,6 +238,7 @@ pub fn lower(
         field_lists: FieldLists::default(),
         pending: Vec::new(),
         pending_blocks: Vec::new(),
+        exit_is_unknown: false,
         loop_labels: Vec::new(),
         state_loops: Vec::new(),
         emit_externs: options.emit_externs,
