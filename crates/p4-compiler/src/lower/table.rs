@@ -160,7 +160,7 @@ impl Lower<'_> {
         let meter = self.direct(table, "meters", &name);
         let default = self.default_entry(table, &name, &mut action_ids, &mut actions, &mut listed);
         let entries = self.entries(table, &name);
-        self.check_entries(table, entries.as_deref().unwrap_or_default());
+        self.check_twins(table, entries.as_deref().unwrap_or_default());
         let info_default = table
             .default_action
             .as_ref()
@@ -201,8 +201,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Entries of one key and rank, and of ranges without a value, which a switch does not take.
-    fn check_entries(&mut self, table: &ir::Table, entries: &[bmv2_json::Entry]) {
+    /// Entries of one key and rank, which a switch does not take.
+    fn check_twins(&mut self, table: &ir::Table, entries: &[bmv2_json::Entry]) {
         let Some((_, written)) = &table.entries else {
             return;
         };
@@ -222,13 +222,6 @@ impl Lower<'_> {
         let mut seen: HashMap<(Vec<String>, u32), usize> = HashMap::new();
         for (at, entry) in entries.iter().enumerate() {
             let is_ranked = entry.match_key.iter().any(ranked);
-            if let Some(written) = written.get(at)
-                && entry.match_key.iter().any(is_empty)
-            {
-                self.sink
-                    .error("E0509", written.span, "this entry has an empty range")
-                    .help("a range is `low .. high`");
-            }
             let sets = entry.match_key.iter().zip(&widths);
             let key = sets.map(|(key, width)| matched_text(key, *width)).collect();
             let rank = if is_ranked { entry.priority } else { 0 };
@@ -545,15 +538,6 @@ impl Lower<'_> {
             ExprKind::Member(_, index) => Some(BigInt::from(index)),
             _ => None,
         }
-    }
-}
-
-/// Whether a key's set is a range that ends before it begins.
-fn is_empty(key: &MatchKey) -> bool {
-    let number = |text: &str| BigInt::parse_bytes(text.trim_start_matches("0x").as_bytes(), 16);
-    match key {
-        MatchKey::Range { start, end } => number(start) > number(end),
-        _ => false,
     }
 }
 
