@@ -1,6 +1,6 @@
 //! Every limit of the compiler, with its unit and its reason.
 
-pub use bmv2_json::limits::{ARRAY_CELLS_MAX, EXPRESSION_DEPTH_MAX, FIELDS_MAX};
+pub use bmv2_json::limits::{ARRAY_CELLS_MAX, EXPRESSION_DEPTH_MAX, FIELD_BITS_MAX, FIELDS_MAX};
 
 /// Bytes of the program's text and of all that it includes, each time that it does: generated programs with 100,000
 /// entries have some millions.

@@ -421,11 +421,19 @@ impl Lower<'_> {
             let width = field_type
                 .and_then(|ty| self.program.width(&ty))
                 .unwrap_or(0);
-            self.emit(
-                "assign",
-                vec![target, Value::Lookahead((offset, width))],
-                span,
-            );
+            if offset > limits::FIELD_BITS_MAX {
+                let message = format!("no frame has {offset} bits to look ahead of");
+                self.sink.error("E0503", span, message);
+                return None;
+            }
+            // Of no bits there is nothing to read.
+            if width > 0 {
+                self.emit(
+                    "assign",
+                    vec![target, Value::Lookahead((offset, width))],
+                    span,
+                );
+            }
             offset += width;
         }
         Some(place)

@@ -28,7 +28,7 @@ impl Lower<'_> {
         if let ExprKind::Call(call) = &key.kind
             && let Callee::ExternMethod(_, method) = &call.callee
             && &**method == "lookahead"
-            && let Some(width) = self.program.width(&key.ty)
+            && let Some(width) = self.program.width(&key.ty).filter(|width| *width > 0)
         {
             return Value::Lookahead((0, width));
         }

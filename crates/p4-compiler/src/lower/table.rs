@@ -161,6 +161,14 @@ impl Lower<'_> {
         let default = self.default_entry(table, &name, &mut action_ids, &mut actions, &mut listed);
         let entries = self.entries(table, &name);
         self.check_twins(table, entries.as_deref().unwrap_or_default());
+        if let (Some(_), Some((_, written))) = (profile, &table.entries)
+            && let Some(first) = written.first()
+        {
+            let message = "a table with an action profile has no entries in the program";
+            self.sink
+                .error("E0508", first.span, message)
+                .help("a controller writes its members and entries");
+        }
         let info_default = table
             .default_action
             .as_ref()

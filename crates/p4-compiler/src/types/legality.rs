@@ -314,6 +314,10 @@ impl Checker<'_> {
                 .error("E0404", decl.ty.span, message)
                 .help("it holds bit<W>, int<W>, bool, an enum, or a struct of these");
         }
+        if is_data && self.program.width(ty) == Some(0) {
+            let message = "a value set cannot hold values of 0 bits";
+            self.sink.error("E0404", decl.ty.span, message);
+        }
         if !self.is_constant(size) {
             self.sink
                 .error(

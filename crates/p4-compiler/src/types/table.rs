@@ -360,10 +360,22 @@ impl Checker<'_> {
             if let ast::ExprKind::Name(name, global) = &*only.kind
                 && let Some(Symbol::ValueSet(id)) = self.scopes.lookup(&name.name, *global)
             {
-                let ty = Type::Set(Box::new(self.program.value_sets[*id].ty.clone()));
+                let id = *id;
+                let of = self.program.value_sets[id].ty.clone();
+                let keys = types.iter().map(|ty| self.program.width(ty));
+                let keys = keys.sum::<Option<u32>>();
+                if let (Some(wanted), Some(found)) = (keys, self.program.width(&of))
+                    && wanted != found
+                {
+                    let message = format!(
+                        "the values of `{}` have {found} bits, the keys have {wanted}",
+                        name.name
+                    );
+                    self.sink.error("E0410", only.span, message);
+                }
                 return vec![Expr {
-                    kind: ExprKind::ValueSet(*id),
-                    ty,
+                    kind: ExprKind::ValueSet(id),
+                    ty: Type::Set(Box::new(of)),
                     span: only.span,
                 }];
             }

@@ -93,10 +93,18 @@ fn an_unknown_field_is_an_error_with_its_line() {
 
 #[test]
 fn text_that_is_nested_too_deep_is_refused_with_its_line() {
-    for depth in [101, 200_000] {
-        let open = "tables {\n".repeat(depth);
-        let error = parse_p4info(&open).expect_err("too deep").to_string();
-        assert!(error.contains("line 101: messages are nested"), "{error}");
+    let text = |depth: usize| {
+        let before = "type_info { structs { key: \"a\" value { members { name: \"m\" type_spec {\n";
+        let (open, close) = ("tuple { members {\n".repeat(depth), "} }\n".repeat(depth));
+        format!("{before}{open}{close}}} }} }} }} }}\n")
+    };
+    parse_p4info(&text(40)).expect("85 deep");
+    for depth in [50, 100_000] {
+        let error = parse_p4info(&text(depth)).expect_err("too deep").to_string();
+        assert!(
+            error.contains("line 49: messages are nested more than 100 deep"),
+            "{error}"
+        );
     }
     // Brackets in strings and comments are none.
     let text = format!(
