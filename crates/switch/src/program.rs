@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use p4_compiler::{Diagnostic, Severity};
+use p4runtime_proto::P4RuntimeVersion;
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::WriteRequest;
 use p4runtime_proto::text_format;
@@ -97,7 +98,13 @@ fn compile(
 ) -> Result<LoadedProgram, SwitchError> {
     let text = read_text("read the program", path)?;
     let source = |path: &str| fs::read_to_string(path).ok();
+    let p4runtime_version = P4RuntimeVersion::of_environment();
+    let p4runtime_version = p4runtime_version.map_err(|message| SwitchError::Program {
+        path: path.to_owned(),
+        message,
+    })?;
     let compiler_options = p4_compiler::Options {
+        p4runtime_version,
         include_dirs: options
             .include
             .iter()
