@@ -27,12 +27,13 @@ INGRESS {
 EGRESS {
     apply {
         if (standard_metadata.instance_type == 0 || hdr.data.how == 6) {
-            if (hdr.data.how >= 4) {
+            if (hdr.data.how >= 4 && hdr.data.how < 8) {
                 truncate(3);
             }
             if (hdr.data.how == 4) {
                 clone(CloneType.E2E, 5);
             } else if (hdr.data.how == 5) {
+                hdr.data.how = 8;
                 recirculate_preserving_field_list(0);
             }
         }

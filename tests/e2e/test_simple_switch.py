@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import struct
 import time
 from collections.abc import Iterator, Sequence
@@ -177,7 +178,10 @@ def test_a_tutorials_command_line_forwards_records_and_logs(
     switch.wait_for_line("Server listening on 0.0.0.0:50051", READY_TIMEOUT_S)
     assert listens_on(network, 50051) == ["0.0.0.0:50051"]
     assert f"{N_PINGS} received" in ping(network, "10.0.0.2", N_PINGS)
-    # Scripts read the log while the switch runs, and end it with SIGKILL.
+    # Scripts read the log while the switch runs, and end it with SIGKILL. Lines are written when
+    # nothing else is to do.
+    last = "Sending packet of length 98 on port 1"
+    assert any(last in line for line in switch.lines(READY_TIMEOUT_S))
     text = switch.log_text()
     switch.kill()
 
@@ -217,6 +221,112 @@ def test_a_tutorials_command_line_forwards_records_and_logs(
         requests = [frame for frame in frames if IP in frame and frame[IP].dst == "10.0.0.2"]
         assert len(requests) == N_PINGS
         assert {frame[IP].ttl for frame in requests} == {64 if way == "in" else 63}
+
+
+LEARNS = FORWARD.replace(
+    "struct metadata { }",
+    "struct metadata { }\nstruct seen_t { bit<48> address; bit<9> port; }",
+).replace(
+    "ipv4_lpm.apply();",
+    "digest<seen_t>(1, {hdr.ethernet.srcAddr, standard_metadata.ingress_port}); ipv4_lpm.apply();",
+)
+
+
+class Subscriber:
+    """What subscribes to everything, as nanomsg's SUB does over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(READY_TIMEOUT_S)
+        self.socket.connect(str(path))
+        self.socket.sendall(b"\0SP\0\0\x21\0\0")
+        assert self.read(8) == b"\0SP\0\0\x20\0\0"
+
+    def read(self, n_bytes: int) -> bytes:
+        """So many bytes."""
+        found = b""
+        while len(found) < n_bytes:
+            part = self.socket.recv(n_bytes - len(found))
+            assert part, "the publisher has gone"
+            found += part
+        return found
+
+    def message(self, topic: bytes) -> bytes:
+        """The next message of a topic."""
+        while True:
+            kind, length = struct.unpack("!BQ", self.read(9))
+            assert kind == 1
+            message = self.read(length)
+            if message.startswith(topic):
+                return message
+
+
+def test_digests_and_ports_are_published_as_bmv2s(
+    network: Hosts, bin_folder: Path, tmp_path: Path, logs: Path
+) -> None:
+    source, compiled = tmp_path / "learns.p4", tmp_path / "learns.json"
+    source.write_text(LEARNS)
+    run([str(bin_folder / "p4c-bm2-ss"), "-o", str(compiled), str(source)])
+    path = tmp_path / "notifications.ipc"
+    command = (
+        "simple_switch -i 1@s1-eth1 -i 2@s1-eth2 --device-id 5 "
+        f"--notifications-addr ipc://{path} {compiled}"
+    )
+    switch = start(network, shell(bin_folder, logs, command), logs / "s1.log")
+    assert path.stat().st_mode & 0o777 == 0o600, "only the switch's user may connect"
+    subscriber = Subscriber(path)
+    assert f"{N_PINGS} received" in ping(network, "10.0.0.2", N_PINGS)
+    message = subscriber.message(b"LEA|")
+    # Both hosts, each once: request and reply, within the second that a sample waits for others.
+    header = struct.unpack("<4sQIiQI", message[:32])
+    assert (header[1], header[2], header[4]) == (5, 0, 0)
+    samples = {message[at : at + 8] for at in range(32, len(message), 8)}
+    assert len(samples) == header[5]
+    seen = {bytes.fromhex("0800000000010001"), bytes.fromhex("0800000000020002")}
+    assert samples <= seen
+    network.hosts[2].run(["ip", "link", "set", "eth0", "down"])
+    message = subscriber.message(b"PRT|")
+    while (2, 0) not in list(struct.iter_unpack("<ii", message[32:])):
+        message = subscriber.message(b"PRT|")
+    subscriber.socket.close()
+    assert switch.stop() == 0
+    assert not path.exists()
+
+
+SEND_AT_OWN_END = """
+import socket, struct
+# As scapy's sendp(frame, iface="s1-eth1").
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(("s1-eth1", 0))
+ip = bytes.fromhex("4500001c000000004000 0000 0a000001 0a000002".replace(" ", ""))
+total = sum(struct.unpack("!10H", ip))
+ip = ip[:10] + struct.pack("!H", 0xFFFF - total % 0xFFFF) + ip[12:]
+frame = bytes.fromhex("0800000000020800000000010800") + ip + b"\\x11\\x11\\x11\\x11" + bytes(4)
+for _ in range(3):
+    out.send(frame)
+"""
+
+
+def test_a_frame_that_is_sent_by_the_switchs_end_of_a_cable_is_received(
+    network: Hosts, bin_folder: Path, program: Path, logs: Path
+) -> None:
+    """The recipe by hand: BMv2 hears both directions, so scripts send by either end."""
+    command = f"simple_switch -i 1@s1-eth1 -i 2@s1-eth2 --pcap . {program}"
+    switch = start(network, shell(bin_folder, logs, command), logs / "s1.log")
+    network.switch.run(["python3", "-c", SEND_AT_OWN_END])
+    # What the switch sends itself is not received, or this would go round for ever.
+    assert f"{N_PINGS} received" in ping(network, "10.0.0.2", N_PINGS)
+    assert switch.stop() == 0
+
+    from scapy.layers.inet import IP
+    from scapy.utils import rdpcap
+
+    for way, n, expected in (("in", 1, 64), ("out", 2, 63)):
+        frames = rdpcap(str(logs / f"s1-eth{n}_{way}.pcap"))
+        sent = [frame for frame in frames if IP in frame and frame[IP].proto == 0]
+        assert [frame[IP].ttl for frame in sent] == [expected] * 3
+        requests = [f for f in frames if IP in f and f[IP].dst == "10.0.0.2" and f[IP].proto == 1]
+        assert len(requests) == N_PINGS
 
 
 def test_a_log_file_tells_of_misses_and_drops(

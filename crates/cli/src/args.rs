@@ -252,7 +252,10 @@ pub enum Command {
         test: PathBuf,
         #[command(flatten)]
         compiler: CompilerArgs,
-        /// Print a trace of each packet on standard error.
+        /// What runs the program: the interpreter, which is the semantics, or machine code.
+        #[arg(long, value_enum, default_value_t = StfEngine::Interpreter)]
+        engine: StfEngine,
+        /// Print a trace of each packet on standard error; the interpreter runs it, whatever the engine.
         #[arg(long)]
         trace: bool,
     },
@@ -335,6 +338,13 @@ pub enum Command {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StfEngine {
+    Interpreter,
+    Native,
+    Kernel,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

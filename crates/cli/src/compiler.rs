@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use p4_compiler::{Diagnostic, Options, Severity, SourceProvider};
 use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::{P4RUNTIME_VERSION_VARIABLE, P4RuntimeVersion};
 
 use crate::failure::Failure;
 use crate::files::{self, Unreadable};
@@ -55,6 +56,9 @@ pub struct CompilerArgs {
     /// has them.
     #[arg(long)]
     emit_externs: bool,
+    /// Write P4Info that a reader of this version of P4Runtime knows, from 1.2 on; text of a newer one it refuses.
+    #[arg(long, value_name = "VERSION", env = P4RUNTIME_VERSION_VARIABLE, default_value_t)]
+    p4runtime_version: P4RuntimeVersion,
     /// How errors and warnings are shown on standard error.
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "human")]
     message_format: MessageFormat,
@@ -120,6 +124,7 @@ impl CompilerArgs {
             disabled_warnings: disabled.collect::<Result<_, _>>()?,
             emit_externs: self.emit_externs,
             optimise: self.optimise,
+            p4runtime_version: self.p4runtime_version,
         })
     }
 }

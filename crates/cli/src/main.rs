@@ -68,9 +68,10 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Stf {
             program,
             test,
+            engine,
             trace,
             compiler,
-        } => commands::stf::run(global, (&program, &test), &compiler, trace),
+        } => commands::stf::run(global, (&program, &test), &compiler, (engine, trace)),
         Command::Conformance(args) => commands::conformance::run(global, &args),
         Command::ConformanceWorker => conformance::work(),
         Command::Doctor { interfaces } => doctor::run(global, &interfaces),

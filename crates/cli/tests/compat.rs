@@ -38,7 +38,7 @@ impl Bench {
         let bench = Bench {
             folder: tempfile::tempdir().expect("a folder"),
         };
-        for name in ["p4c", "p4c-bm2-ss"] {
+        for name in ["p4c", "p4c-bm2-ss", "reprise"] {
             let to = bench.folder.path().join(name);
             symlink(env!("CARGO_BIN_EXE_reprise"), to).expect("a link");
         }
@@ -62,18 +62,28 @@ impl Bench {
     }
 
     fn run(&self, words: &str) -> Output {
+        self.run_with(&[], words)
+    }
+
+    fn run_with(&self, variables: &[(&str, &str)], words: &str) -> Output {
         let mut words = words.split_whitespace();
         let program = self.path(words.next().expect("a program"));
         Command::new(program)
             .args(words)
             .current_dir(self.folder.path())
             .env_remove("P4C_16_INCLUDE_PATH")
+            .env_remove("REPRISE_P4RUNTIME_VERSION")
+            .envs(variables.iter().copied())
             .output()
             .expect("the binary runs")
     }
 
     fn ok(&self, words: &str) -> String {
-        let output = self.run(words);
+        self.ok_with(&[], words)
+    }
+
+    fn ok_with(&self, variables: &[(&str, &str)], words: &str) -> String {
+        let output = self.run_with(variables, words);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{words}: {error}");
         String::from_utf8(output.stdout).expect("UTF-8")
@@ -130,6 +140,37 @@ fn p4info_has_the_format_that_each_files_name_says() {
     let error = bench.fails("p4c-bm2-ss -I inc prog.p4 --p4runtime-files a.xml");
     assert!(
         error.contains("`a.xml`") && error.contains(".txtpb"),
+        "{error}"
+    );
+}
+
+#[test]
+fn p4info_for_an_older_reader_has_nothing_that_it_does_not_know() {
+    let bench = Bench::new();
+    let newer = |file: &str| bench.read(file).contains("initial_default_action");
+    bench.ok("p4c-bm2-ss -I inc prog.p4 --p4runtime-files new.txtpb");
+    assert!(newer("new.txtpb"));
+    bench.ok("p4c-bm2-ss -I inc prog.p4 --p4runtime-files old.txtpb --p4runtime-version 1.3");
+    assert!(!newer("old.txtpb"));
+    bench.ok("p4c -I inc prog.p4 --p4runtime-files p4c.txtpb --p4runtime-version=1.3.0");
+    assert_eq!(bench.read("p4c.txtpb"), bench.read("old.txtpb"));
+    let variable = [("REPRISE_P4RUNTIME_VERSION", "1.3")];
+    bench.ok_with(
+        &variable,
+        "p4c-bm2-ss -I inc prog.p4 --p4runtime-files env.txtpb",
+    );
+    assert_eq!(bench.read("env.txtpb"), bench.read("old.txtpb"));
+    // What the command line says counts.
+    bench.ok_with(
+        &variable,
+        "p4c-bm2-ss -I inc prog.p4 --p4runtime-files last.txtpb --p4runtime-version 1.5",
+    );
+    assert_eq!(bench.read("last.txtpb"), bench.read("new.txtpb"));
+    bench.ok_with(&variable, "reprise compile -I inc prog.p4 -o made");
+    assert!(!newer("made/prog.p4info.txtpb"));
+    let error = bench.fails("p4c-bm2-ss -I inc prog.p4 --p4runtime-version 2");
+    assert!(
+        error.contains("--p4runtime-version: expected a version of P4Runtime"),
         "{error}"
     );
 }

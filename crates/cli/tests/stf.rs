@@ -273,3 +273,47 @@ fn files_that_cannot_be_had_are_told_without_the_systems_numbers() {
         "{error}"
     );
 }
+
+#[test]
+fn an_index_that_no_array_has_is_refused_up_to_the_last_number() {
+    for command in [
+        "register_write last 18446744073709551615 7",
+        "counter_write packets 18446744073709551615 1 1",
+    ] {
+        let (code, _, error) = stf(command);
+        assert_eq!(code, Some(1), "{command}");
+        let expected = "index 18446744073709551615 of 4 cells";
+        assert!(error.contains(expected), "{command}: {error}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_in_front_of_a_test_is_no_command() {
+    passes("\u{feff}packet 0 0000\nexpect 1 0000$\n");
+}
+
+#[test]
+fn machine_code_runs_a_test_as_the_interpreter_does_and_the_kernel_says_that_it_cannot() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("prog.p4"), PROGRAM).expect("written");
+    fs::write(
+        folder.path().join("test.stf"),
+        "packet 0 0000\nexpect 1 0000$\n",
+    )
+    .expect("written");
+    let run = |engine: &str| {
+        let words = ["stf", "prog.p4", "test.stf", "--engine", engine];
+        reprise(folder.path(), &words)
+    };
+    let (code, interpreted, error) = run("interpreter");
+    assert_eq!(code, Some(0), "{error}");
+    let (code, native, error) = run("native");
+    assert_eq!(code, Some(0), "{error}");
+    assert_eq!(native, interpreted);
+    let (code, _, error) = run("kernel");
+    assert_eq!(code, Some(1));
+    assert!(
+        error.contains("not run: the kernel engine forwards between interfaces"),
+        "{error}"
+    );
+}

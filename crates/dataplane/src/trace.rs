@@ -42,7 +42,9 @@ pub struct TraceEvent {
 pub struct TraceHeader {
     /// Name of the instance.
     pub name: String,
-    /// Its fields, under their own names.
+    /// Bits of all its fields.
+    pub width_bits: usize,
+    /// Its fields, under their own names; none for a sink that has no use for them.
     pub fields: Vec<TraceValue>,
 }
 
@@ -246,6 +248,16 @@ pub enum TraceKind {
 pub trait TraceSink: Send {
     /// One event, in the order of happening.
     fn event(&mut self, event: &TraceEvent);
+
+    /// The same, for a sink that keeps events to look at them later.
+    fn take(&mut self, event: TraceEvent) {
+        self.event(&event);
+    }
+
+    /// Whether headers come with their fields, which are most of what an event costs.
+    fn wants_fields(&self) -> bool {
+        true
+    }
 }
 
 /// Where the interpreter sends events.
@@ -262,6 +274,11 @@ pub(crate) struct Tracer {
 impl Tracer {
     pub(crate) fn set_sink(&mut self, sink: Option<Box<dyn TraceSink>>) {
         self.sink = sink;
+    }
+
+    /// Whether headers of events are to have their fields.
+    pub(crate) fn wants_fields(&self) -> bool {
+        self.sink.as_ref().is_some_and(|sink| sink.wants_fields())
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -310,7 +327,9 @@ impl Tracer {
     /// Makes and sends an event, if anyone listens.
     #[inline]
     pub(crate) fn emit(&mut self, kind: impl FnOnce() -> TraceKind) {
-        self.emit_of(NameId::NONE, |_| kind());
+        if self.sink.is_some() {
+            self.send(kind());
+        }
     }
 
     /// The same of an event that says what a copy is called.
@@ -331,7 +350,7 @@ impl Tracer {
     fn send(&mut self, kind: TraceKind) {
         let packet = self.label(self.packet);
         if let Some(sink) = &mut self.sink {
-            sink.event(&TraceEvent {
+            sink.take(TraceEvent {
                 now: self.now,
                 packet,
                 pass: self.pass,

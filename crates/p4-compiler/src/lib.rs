@@ -32,6 +32,7 @@ pub use explain::explain;
 pub use format::format;
 pub use lint::control::{is_warning, name_of as warning_name};
 /// The objects of a program for a controller.
+pub use p4runtime_proto::P4RuntimeVersion;
 pub use p4runtime_proto::p4::config::v1::P4Info;
 pub use spelling::nearest;
 
@@ -74,6 +75,8 @@ pub struct Options {
     pub emit_externs: bool,
     /// Make the JSON smaller and faster.
     pub optimise: bool,
+    /// P4Info has nothing that is newer.
+    pub p4runtime_version: P4RuntimeVersion,
 }
 
 impl Default for Options {
@@ -88,6 +91,7 @@ impl Default for Options {
             disabled_warnings: Vec::new(),
             emit_externs: false,
             optimise: true,
+            p4runtime_version: P4RuntimeVersion::default(),
         }
     }
 }
@@ -174,11 +178,12 @@ fn compile_here(
             lower::lower(&program, &sources, path, options, &mut sink)
         && !sink.has_errors()
     {
-        let p4info = emit::p4info::write(&program, &resources, &mut sink);
+        let mut p4info = emit::p4info::write(&program, &resources, &mut sink);
         if !sink.has_errors() {
             if options.optimise {
                 optimise::optimise(&mut json, Some(&p4info), optimise::Pass::ALL);
             }
+            options.p4runtime_version.restrict(&mut p4info);
             (output.bmv2_json, output.p4info) = (Some(json), Some(p4info));
         }
     }

@@ -1,6 +1,6 @@
 //! Generated P4Runtime, P4Info and Reprise control messages, clients and servers,
 //! and the one way to read and write them as protobuf text ([`text_format`]) and to write them
-//! as JSON ([`json_format`]).
+//! as JSON ([`json_format`]); what of P4Info an older version has ([`P4RuntimeVersion`]).
 //!
 //! The code in `src/generated` comes from `regenerate.sh`, never from an editor. The modules are
 //! nested as the protobuf packages are. P4Runtime 1.5.0 as finsy 0.30.0 carries it.
@@ -9,7 +9,10 @@
 
 pub mod json_format;
 pub mod text_format;
+mod version;
 pub mod wire;
+
+pub use version::{P4RUNTIME_VERSION_VARIABLE, P4RuntimeVersion};
 
 /// The P4Runtime version that [`p4::v1`] was generated from, as `Capabilities` reports it.
 pub const P4RUNTIME_API_VERSION: &str = "1.5.0";

@@ -24,7 +24,7 @@ use crate::entity;
 use crate::error::{EntityError, EntityResult, WriteError, no_p4info};
 use crate::limits::{
     ANSWER_STALL_S, ANSWERS_BYTES_MAX, ANSWERS_BYTES_PER_CONNECTION_MAX, HANDSHAKE_S,
-    PACKET_OUTS_WAITING_MAX, REQUEST_BYTES_MAX, REQUEST_STALL_S, REQUESTS_BYTES_MAX,
+    PACKET_OUTS_WAITING_MAX, READ_ALONE_MS, REQUEST_BYTES_MAX, REQUEST_STALL_S, REQUESTS_BYTES_MAX,
 };
 use crate::pace::PerSecond;
 use crate::pipeline::device_config::bmv2_json_text;
@@ -51,6 +51,8 @@ pub struct ServerLimits {
     pub answers: BytesMax,
     /// How long nothing may be taken of an answer.
     pub answer_stall: Duration,
+    /// How long a Read of many entities shuts writes out; then they are let in between two of its requests.
+    pub read_alone: Duration,
     /// How long the handshake of a TLS connection may take.
     pub handshake: Duration,
     /// Messages of one connection, which wait beyond it; none is no limit.
@@ -70,6 +72,7 @@ impl Default for ServerLimits {
                 of_connection: ANSWERS_BYTES_PER_CONNECTION_MAX,
             },
             answer_stall: Duration::from_secs(ANSWER_STALL_S),
+            read_alone: Duration::from_millis(READ_ALONE_MS),
             handshake: Duration::from_secs(HANDSHAKE_S),
             rate: None,
         }

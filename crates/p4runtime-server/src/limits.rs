@@ -25,6 +25,10 @@ pub const ANSWERS_BYTES_PER_CONNECTION_MAX: usize = 64 * 1024 * 1024;
 /// long the connection is cut. Seconds.
 pub const ANSWER_STALL_S: u64 = 10;
 
+/// How long a Read shuts writes out before it lets those in that wait, between two of its requests: milliseconds. The
+/// whole state of a switch of 65,536 viewers is read within half of it.
+pub const READ_ALONE_MS: u64 = 1_000;
+
 /// Bytes of a batch's errors at most: as base64, in the headers of an answer, of which gRPC clients take
 /// 8 KiB without complaint ("gRPC Metadata Maximum Size").
 pub const ERROR_DETAILS_BYTES_MAX: usize = 4_800;

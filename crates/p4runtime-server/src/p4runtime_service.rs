@@ -60,7 +60,15 @@ impl P4Runtime for P4RuntimeService {
         let target = Target::of(reading.pipeline()).ok_or_else(no_p4info)?;
         let access = reader_access(device, &target.pipeline, &request.role)?;
         let entities = request.entities;
-        tokio::spawn(read(reading, target.pipeline, access, entities, sender));
+        let alone = device.limits.read_alone;
+        tokio::spawn(read(
+            reading,
+            alone,
+            target.pipeline,
+            access,
+            entities,
+            sender,
+        ));
         Ok(Response::new(receiver))
     }
 

@@ -4,6 +4,7 @@
 //! portions ([`control::Reading`]).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use control::{Places, Reading};
 use dataplane::Switch;
@@ -14,6 +15,7 @@ use p4runtime_proto::p4::v1::{
     MeterEntry, ReadResponse, RegisterEntry, TableEntry,
 };
 use prost::Message;
+use tokio::time::Instant;
 use tonic::{Code, Status};
 
 use crate::answers::AnswerSender;
@@ -27,9 +29,10 @@ use crate::pipeline::{Pipeline, Profile, Table};
 use crate::roles::{Access, object};
 
 /// Serves one `Read`: sends what is found, and the errors at the end. While the client is slow to take answers, writes
-/// are let in.
+/// are let in; so they are between two requests when they have waited for `alone`.
 pub(crate) async fn read(
     reading: Reading,
+    alone: Duration,
     pipeline: Arc<Pipeline>,
     access: Arc<Access>,
     requests: Vec<Entity>,
@@ -42,6 +45,7 @@ pub(crate) async fn read(
         answers: Some(answers),
         entities: Vec::new(),
         len_bytes: 0,
+        alone,
     };
     let end = reader.read_all(&requests).await;
     let Reader {
@@ -66,6 +70,7 @@ pub(crate) async fn find(
         answers: None,
         entities: Vec::new(),
         len_bytes: 0,
+        alone: Duration::MAX,
     };
     for request in requests {
         reader.read_kind(request).await?;
@@ -82,12 +87,21 @@ struct Reader<'a> {
     answers: Option<AnswerSender>,
     entities: Vec<Entity>,
     len_bytes: usize,
+    /// How long writes may be shut out.
+    alone: Duration,
 }
 
 impl Reader<'_> {
     async fn read_all(&mut self, requests: &[Entity]) -> Result<(), Status> {
         let mut results = Vec::with_capacity(requests.len());
+        let mut shut_out = Instant::now();
         for request in requests {
+            // Thousands of wildcards in one call take minutes.
+            if shut_out.elapsed() >= self.alone {
+                self.reading.let_writes_in();
+                self.reading.shut_writes_out().await;
+                shut_out = Instant::now();
+            }
             let result = self.read(request).await;
             // The answer as a whole cannot go on.
             if let Err(error) = &result

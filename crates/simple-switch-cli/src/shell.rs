@@ -202,7 +202,7 @@ impl Session {
         if last.is_empty() {
             return Ok(());
         }
-        if !last.starts_with('#') {
+        if !is_comment(last) {
             self.note(&format!(
                 "the line is empty, so the last command runs again, as in BMv2's: {last}"
             ))?;
@@ -219,7 +219,7 @@ impl Session {
             None if name == "help" => commands::help(self, rest),
             None => {
                 say!(self, "*** Unknown syntax: {line}")?;
-                if !line.starts_with('#') {
+                if !is_comment(line) {
                     self.note(&format!("no command is called {name:?}: `help` lists them"))?;
                 }
                 return Ok(());
@@ -249,6 +249,11 @@ impl Session {
             Ok(())
         }
     }
+}
+
+/// BMv2's command line knows no comments; what begins so is meant as one, and no misspelt command.
+fn is_comment(line: &str) -> bool {
+    line.starts_with('#') || line.starts_with("//")
 }
 
 /// A command's name, which is letters, digits and underscores, and what follows it. `?` and `!` stand for commands.

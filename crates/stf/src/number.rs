@@ -4,6 +4,9 @@ use crate::command::{Expected, Match};
 
 type Parsed<T> = Result<T, String>;
 
+/// Decimal digits of a number, whose conversion takes the square of them; 33,000 bits are more than any field has.
+const DECIMAL_DIGITS_MAX: usize = 10_000;
+
 /// A number's digits and their base: `0x`, `0o`, `0b` or none.
 fn base(text: &str) -> (&str, u32) {
     let bases = [
@@ -30,14 +33,34 @@ pub(crate) fn number(text: &str) -> Parsed<Vec<u8>> {
         ),
         Err(_) => format!("expected a number, found \"{text}\""),
     };
-    if digits.is_empty() {
-        return Err(wrong());
+    let values: Option<Vec<u32>> = digits.chars().map(|digit| digit.to_digit(base)).collect();
+    let values = values
+        .filter(|values| !values.is_empty())
+        .ok_or_else(wrong)?;
+    let mut little_endian = match base {
+        10 if values.len() > DECIMAL_DIGITS_MAX => {
+            return Err(format!(
+                "expected at most {DECIMAL_DIGITS_MAX} decimal digits, found {}: write the number with 0x",
+                values.len()
+            ));
+        }
+        10 => of_decimals(&values),
+        base => of_bits(&values, base.trailing_zeros()),
+    };
+    while little_endian.len() > 1 && little_endian.ends_with(&[0]) {
+        little_endian.pop();
     }
-    let mut little_endian: Vec<u8> = Vec::new();
-    for digit in digits.chars() {
-        let mut carry = digit.to_digit(base).ok_or_else(wrong)?;
+    little_endian.reverse();
+    Ok(little_endian)
+}
+
+/// Decimal digits as bytes, the lowest first.
+fn of_decimals(digits: &[u32]) -> Vec<u8> {
+    let mut little_endian: Vec<u8> = vec![0];
+    for digit in digits {
+        let mut carry = *digit;
         for byte in &mut little_endian {
-            carry += u32::from(*byte) * base;
+            carry += u32::from(*byte) * 10;
             *byte = (carry & 0xff) as u8;
             carry >>= 8;
         }
@@ -45,11 +68,23 @@ pub(crate) fn number(text: &str) -> Parsed<Vec<u8>> {
             little_endian.push(carry as u8);
         }
     }
-    if little_endian.is_empty() {
-        little_endian.push(0);
+    little_endian
+}
+
+/// Digits of so many bits each as bytes, the lowest first.
+fn of_bits(digits: &[u32], digit_bits: u32) -> Vec<u8> {
+    let (mut little_endian, mut waiting, mut n_bits) = (Vec::new(), 0, 0);
+    for digit in digits.iter().rev() {
+        waiting |= digit << n_bits;
+        n_bits += digit_bits;
+        if n_bits >= 8 {
+            little_endian.push((waiting & 0xff) as u8);
+            waiting >>= 8;
+            n_bits -= 8;
+        }
     }
-    little_endian.reverse();
-    Ok(little_endian)
+    little_endian.push(waiting as u8);
+    little_endian
 }
 
 /// A small number.
@@ -165,6 +200,20 @@ mod tests {
         assert_eq!(int::<u8>("255").unwrap(), 255);
         assert!(int::<u8>("256").is_err());
         assert!(int::<u64>("0x1ffffffffffffffff").is_err());
+    }
+
+    #[test]
+    fn long_numbers_take_no_long_time() {
+        let zeros = "0".repeat(300_000);
+        assert_eq!(number(&format!("0x1{zeros}")).unwrap().len(), 150_001);
+        assert_eq!(number(&format!("0o1{zeros}")).unwrap().len(), 112_501);
+        assert_eq!(number(&format!("0b1{zeros}")).unwrap().len(), 37_501);
+        let message = number(&format!("1{zeros}")).unwrap_err();
+        assert!(
+            message.ends_with("found 300001: write the number with 0x"),
+            "{message}"
+        );
+        assert!(number(&zeros[..DECIMAL_DIGITS_MAX]).is_ok());
     }
 
     #[test]

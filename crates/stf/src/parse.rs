@@ -79,6 +79,8 @@ type Parsed<T> = Result<T, String>;
 /// The lines, with what was expected and what was found in each.
 pub fn parse(text: &str) -> Result<Vec<(usize, Command)>, ParseErrors> {
     let (mut commands, mut errors) = (Vec::new(), Vec::new());
+    // Some editors put a byte order mark in front.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (line_number, line) in (1..).zip(text.lines()) {
         let line = without_comment(line).trim();
         if line.is_empty() {

@@ -190,18 +190,15 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
         source,
     })?;
     let bmv2 = options.bmv2.as_ref();
-    let packet_log = bmv2.map(bmv2::Log::open).transpose()?.flatten();
+    let packet_log = bmv2.map(|bmv2| bmv2::Log::open(bmv2, options.cpu_port()));
+    let packet_log = packet_log.transpose()?.flatten();
     let open = |options: &Options, patience: &mut Patience| {
         ports::open(options, packet_log.as_ref(), patience)
     };
     let mut prepared = prepare(options, parts, open)?;
     if let (Some(log), Some(true)) = (&packet_log, bmv2.map(bmv2::Bmv2::traces)) {
-        let sink = log.sink(options.cpu_port());
-        prepared
-            .workers
-            .first_mut()
-            .switch_mut()
-            .set_trace(Some(sink));
+        let first = prepared.workers.first_mut();
+        first.switch_mut().set_trace(Some(log.sink()));
     }
     let mut result = Ok(());
     if let Some(in_force) = prepared.in_force.take() {
@@ -230,6 +227,9 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
     }
     // A port that broke is told after the totals.
     let (totals, result) = prepared.finish(result);
+    if let Some(log) = packet_log {
+        log.close();
+    }
     // What scripts find at the end of a log is of packets.
     if bmv2.is_none() {
         print_totals(options, &totals)?;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use p4_compiler::{Diagnostic, Severity};
+use p4runtime_proto::P4RuntimeVersion;
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::WriteRequest;
 use p4runtime_proto::text_format;
@@ -102,7 +103,13 @@ fn compile(
         let bytes = whole_file::read_regular(Path::new(path), p4_compiler::limits::SOURCE_BYTES);
         whole_file::text(bytes.ok()?).ok()
     };
+    let p4runtime_version = P4RuntimeVersion::of_environment();
+    let p4runtime_version = p4runtime_version.map_err(|message| SwitchError::Program {
+        path: path.to_owned(),
+        message,
+    })?;
     let compiler_options = p4_compiler::Options {
+        p4runtime_version,
         include_dirs: options
             .include
             .iter()

@@ -11,6 +11,7 @@ use dataplane::Program;
 use gnmi_server::Gnmi;
 use p4runtime_proto::p4::v1::WriteRequest;
 use p4runtime_server::{Server, ServerConfig, ServerLimits, SetPipelineError, WriteError};
+use thrift_server::NotificationSocket;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -48,6 +49,8 @@ pub(crate) struct Services {
     metrics_address: Option<SocketAddr>,
     thrift_listener: Option<TcpListener>,
     thrift_address: Option<SocketAddr>,
+    /// Where notifications are published, until they are.
+    notifications: Option<NotificationSocket>,
     serving: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
@@ -76,6 +79,7 @@ impl Services {
         let (listener, grpc_address) = listen(Service::P4Runtime, options.grpc_address())?;
         let (metrics_listener, metrics_address) = listen(Service::Metrics, options.metrics)?;
         let (thrift_listener, thrift_address) = listen(Service::Thrift, options.thrift_address())?;
+        let notifications = notification_socket(options, patience)?;
         {
             let _context = runtime.enter();
             let mut stops = vec![SignalKind::interrupt(), SignalKind::terminate()];
@@ -108,6 +112,7 @@ impl Services {
             metrics_address,
             thrift_listener,
             thrift_address,
+            notifications,
             serving: None,
         })
     }
@@ -257,11 +262,24 @@ impl Services {
         if let Some(said) = beyond_loopback("Thrift", address, "--thrift-addr 127.0.0.1") {
             tracing::warn!(event = "thrift_beyond_loopback", %address, "{said}");
         }
+        let notifications = self.notifications.take();
+        let published_at = notifications.as_ref().map(|it| it.address().to_owned());
         let config = thrift_server::ServerConfig {
             device_id: options.device_id,
             port: address.port(),
+            notifications: published_at,
         };
         let server = thrift_server::Server::new(config, Arc::clone(self.server.device()));
+        if let Some(socket) = notifications {
+            let beyond = socket.tcp().and_then(|address| {
+                let instead = "--notifications-addr with ipc:// or tcp://127.0.0.1:PORT";
+                Some((address, beyond_loopback("notifications", address, instead)?))
+            });
+            if let Some((address, said)) = beyond {
+                tracing::warn!(event = "notifications_beyond_loopback", %address, "{said}");
+            }
+            self.runtime.spawn(server.publish(socket));
+        }
         // Ends with the runtime: a client that is cut off asks again.
         self.runtime
             .spawn(server.serve(listener, std::future::pending()));
@@ -463,6 +481,39 @@ impl Service {
             hint,
         }
     }
+}
+
+/// Where notifications are to be published. Nobody may have wanted them, so only an address that the command line names
+/// must be free.
+fn notification_socket(
+    options: &Options,
+    patience: &mut Patience,
+) -> Result<Option<NotificationSocket>, SwitchError> {
+    let bmv2 = options.bmv2.as_ref();
+    let Some(at) = bmv2.and_then(|bmv2| bmv2.notifications.as_ref()) else {
+        return Ok(None);
+    };
+    let listen = || NotificationSocket::listen(&at.address);
+    if at.is_asked {
+        let is_held = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
+        let socket = patience.try_for(is_held, listen);
+        return socket.map(Some).map_err(|source| SwitchError::File {
+            operation: "publish notifications at",
+            path: at.address.as_str().into(),
+            source,
+        });
+    }
+    Ok(listen()
+        .inspect_err(|error| {
+            tracing::warn!(
+                event = "notifications_unpublished",
+                address = at.address,
+                %error,
+                "no notifications are published at {}: {error}",
+                at.address
+            );
+        })
+        .ok())
 }
 
 fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {

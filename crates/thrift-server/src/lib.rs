@@ -2,8 +2,9 @@
 //! serves them and `simple_switch_CLI` calls them.
 //!
 //! A neighbour of P4Runtime's server: both write through one [`control::Device`], so what one has written the other
-//! reads. Calls, numbers of fields and codes are BMv2's; `docs/thrift.md` says of every call what differs.
-//! Not here: nanomsg (digests, events), BMv2's debugger.
+//! reads. Calls, numbers of fields and codes are BMv2's; `docs/thrift.md` says of every call what differs. What BMv2
+//! publishes by nanomsg is published here as well (`notifications`), since calls acknowledge it.
+//! Not here: BMv2's event log and debugger.
 //!
 //! # The steps of a call
 //!
@@ -21,10 +22,12 @@ mod call;
 mod connections;
 mod key;
 pub mod limits;
+mod notifications;
 mod server;
 mod services;
 mod site;
 mod values;
 
+pub use notifications::NotificationSocket;
 pub use server::Server;
 pub use site::ServerConfig;

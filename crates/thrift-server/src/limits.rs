@@ -27,6 +27,25 @@ pub const ACCEPT_RETRY_MS: u64 = 100;
 /// Bytes that are read, or written, at once.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
+/// Subscribers to notifications.
+pub const SUBSCRIBERS_MAX: usize = 64;
+
+/// Seconds in which a subscriber must say what it is.
+pub const HANDSHAKE_S: u64 = 10;
+
+/// Messages that a subscriber may be behind; it misses older ones.
+pub const MESSAGES_WAITING_MAX: usize = 256;
+
+/// Bytes of samples in a message, from which on it is sent, however many a client wants together: with
+/// [`MESSAGES_WAITING_MAX`] the memory of all subscribers' messages.
+pub const LEARN_MESSAGE_BYTES_MAX: usize = 64 * 1024;
+
+/// Samples of a learn list that nobody has acknowledged; then the oldest may be told again.
+pub const SAMPLES_UNACKNOWLEDGED_MAX: usize = 65_536;
+
+/// Digests, and idle entries, that wait to be made messages of.
+pub const NOTICES_WAITING_MAX: usize = 4_096;
+
 /// Nodes of the replication engine that Thrift clients make, as BMv2's.
 pub const NODES_MAX: usize = 4_096;
 

@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::call::{Answered, Refusal};
 use crate::connections::{Connections, Place, prepare};
 use crate::limits::{ACCEPT_RETRY_MS, ARRIVAL_S, CHUNK_BYTES, SHORT_CALL_BYTES_MAX, STALL_S};
+use crate::notifications::{self, Events, NotificationSocket};
 use crate::services;
 use crate::site::{ServerConfig, Site};
 use bmv2_thrift::Args;
@@ -53,6 +54,13 @@ impl Server {
         Self {
             site: Arc::new(Site::new(config, device)),
         }
+    }
+
+    /// Publishes what happens in the switch from now on, until it stops.
+    pub fn publish(&self, socket: NotificationSocket) -> impl Future<Output = ()> + Send + use<> {
+        let site = Arc::clone(&self.site);
+        let events = Events::of(&site);
+        notifications::publish(site, events, socket)
     }
 
     /// Serves until `shutdown` resolves; calls that are under way then are given up, or go on unheard.

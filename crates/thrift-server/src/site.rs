@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 
 use crate::call::Refusal;
 use crate::limits::LONG_CALLS_MAX;
+use crate::notifications::Notifications;
 use crate::services::multicast::Multicast;
 
 /// What is chosen when a server is made.
@@ -18,12 +19,15 @@ pub struct ServerConfig {
     pub device_id: u64,
     /// The port that is listened on, which it tells too.
     pub port: u16,
+    /// Where notifications are published, if they are.
+    pub notifications: Option<String>,
 }
 
 /// What every call of every connection shares.
 pub(crate) struct Site {
     pub(crate) config: ServerConfig,
     pub(crate) device: Arc<Device>,
+    pub(crate) notifications: Notifications,
     pub(crate) multicast: tokio::sync::Mutex<Multicast>,
     /// Where to look for the lowest free id of members and groups, by pipeline, profile and which of both.
     free_ids: Mutex<HashMap<(u64, usize, bool), u32>>,
@@ -34,6 +38,7 @@ pub(crate) struct Site {
 impl Site {
     pub(crate) fn new(config: ServerConfig, device: Arc<Device>) -> Self {
         Self {
+            notifications: Notifications::new(config.device_id),
             config,
             device,
             multicast: tokio::sync::Mutex::default(),

@@ -39,17 +39,18 @@ def test_before_there_is_a_program_nothing_is_read_or_written(switch: Switch) ->
 
 
 def as_p4_utils(address: str) -> tuple[bool, p4.ForwardingPipelineConfig]:
-    """What SimpleSwitchP4RuntimeAPI of p4-utils does: whether it sent its program, and the program then.
+    """What SimpleSwitchP4RuntimeAPI of p4-utils does: whether it sent a program, and what is there.
 
-    It asks on a first connection whether there is a P4Info, and only by an error knows that there is none.
-    Then it sets the pipeline on a second one.
+    It asks on a first connection for the P4Info, and only an error says that there is none. Then
+    it sets the pipeline on a second one.
     """
     with controller(address, 1 << 64) as first:
         try:
             return False, first.get_pipeline(Part.P4INFO_AND_COOKIE)
         except grpc.RpcError as error:
-            assert error.code() == StatusCode.FAILED_PRECONDITION
-            assert error.details().startswith("No forwarding pipeline config set for this device")
+            found = (error.code(), error.details())
+    assert found[0] == StatusCode.FAILED_PRECONDITION
+    assert found[1].startswith("No forwarding pipeline config set for this device")
     with controller(address, 1 << 64) as second:
         second.set_pipeline(config())
         return True, second.get_pipeline(Part.P4INFO_AND_COOKIE)

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dataplane::{Program, TraceEvent, TraceRenderer, TraceSink};
+use dataplane::{Program, Switch, SwitchConfig, TraceEvent, TraceRenderer, TraceSink};
+use dataplane_jit::NativeOptions;
 
-use crate::args::Global;
+use crate::args::{Global, StfEngine};
 use crate::compiler::{self, CompilerArgs};
 use crate::failure::Failure;
 use crate::files;
@@ -15,9 +16,10 @@ pub fn run(
     global: &Global,
     (program_path, test): (&Path, &Path),
     args: &CompilerArgs,
-    trace: bool,
+    (engine, trace): (StfEngine, bool),
 ) -> Result<(), Failure> {
     in_order(program_path, test)?;
+    let switch = switch(engine, test)?;
     let text = files::text(test, files::PACKET_TEST)?;
     let commands = stf::parse(&text).map_err(|errors| {
         show_mistakes(test, &text, &errors.0);
@@ -30,7 +32,7 @@ pub fn run(
     let program = load(program_path, args)?;
     let story = Story::default();
     let sink = trace.then(|| Box::new(story.clone()) as Box<dyn TraceSink>);
-    let outcome = stf::run(program, &commands, sink);
+    let (outcome, _) = stf::run_on(switch, program, &commands, sink);
     let document = serde_json::json!({
         "program": program_path.display().to_string(),
         "test": test.display().to_string(),
@@ -58,6 +60,22 @@ pub fn run(
         ));
     }
     Ok(())
+}
+
+/// The switch that runs a test.
+fn switch(engine: StfEngine, test: &Path) -> Result<Switch, Failure> {
+    let config = SwitchConfig::default();
+    match engine {
+        StfEngine::Interpreter => Ok(Switch::new(config)),
+        StfEngine::Native => Ok(lockstep::native(NativeOptions::ALL)(config)),
+        // Its frames come by interfaces, and its time is the kernel's.
+        StfEngine::Kernel => Err(Failure::in_file(
+            test,
+            &"not run: the kernel engine forwards between interfaces and by the kernel's clock, and a packet test has \
+              neither; `reprise-switch --engine kernel --explain-engine` says what of a program it runs, and \
+              `cargo test -p dataplane-xdp --test stf` runs this repository's tests through it",
+        )),
+    }
 }
 
 /// The program comes first; files that are named the other way around are not read.

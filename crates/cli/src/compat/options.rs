@@ -29,6 +29,7 @@ pub enum Does {
     P4InfoFile,
     P4InfoFiles,
     P4InfoFormat,
+    P4RuntimeVersion,
     Target,
     Arch,
     Optimise,
@@ -99,6 +100,11 @@ const COMMON: &[Spec] = &[
         &["--p4runtime-format"],
         Value("binary|json|text"),
         D::P4InfoFormat,
+    ),
+    option(
+        &["--p4runtime-version"],
+        Value("VERSION"),
+        D::P4RuntimeVersion,
     ),
     option(
         &["--disable-annotations"],

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use p4_compiler::{Options, P4Info};
+use p4runtime_proto::P4RuntimeVersion;
 
 use super::Name;
 use super::dependencies::{Dependencies, quoted};
@@ -144,7 +145,10 @@ impl Builder {
             request: Request {
                 input: PathBuf::new(),
                 output: None,
-                options: Options::default(),
+                options: Options {
+                    p4runtime_version: P4RuntimeVersion::of_environment().map_err(Failure::new)?,
+                    ..Options::default()
+                },
                 preprocess_only: false,
                 skip_preprocessor: false,
                 p4info: Vec::new(),
@@ -207,6 +211,12 @@ impl Builder {
             }
             Does::Verbose => request.verbose = true,
             Does::P4InfoFile => self.p4info_file = Some(value.into()),
+            Does::P4RuntimeVersion => {
+                let version = value.parse();
+                request.options.p4runtime_version = version.map_err(|error: String| {
+                    Failure::new(format!("--p4runtime-version: {error}"))
+                })?;
+            }
             Does::P4InfoFormat => self.p4info_format = Format::of_name(&value)?,
             Does::P4InfoFiles => {
                 for file in value.split(',').filter(|file| !file.is_empty()) {

@@ -7,7 +7,7 @@ use conference::client::ClientError;
 use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action as PipelineAction;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, forwarding_pipeline_config};
-use p4runtime_proto::text_format;
+use p4runtime_proto::{P4RuntimeVersion, text_format};
 use serde_json::json;
 use tonic::Code;
 
@@ -182,7 +182,9 @@ impl Shell {
     }
 
     pub(super) async fn save_p4info(&mut self, path: &Path, place: &Place) -> Done {
-        let p4info = self.client.p4info().await?;
+        let mut p4info = self.client.p4info().await?;
+        let version = P4RuntimeVersion::of_environment().map_err(Stop::failed)?;
+        version.restrict(&mut p4info);
         files::write(path, text_format::print_p4info(&p4info).as_bytes())?;
         self.tell_written(path, place);
         Ok(())

@@ -407,18 +407,41 @@ fn named_args(params: &[ParamInfo], args: &[Int]) -> Vec<TraceValue> {
         .collect()
 }
 
-/// The text of `log_msg` with its arguments at the `{}`.
+/// The text of `log_msg` with its arguments at the `{}`, as BMv2 fills it in: what stands between the braces does not
+/// matter, and `\{` and `\}` are braces that stand for themselves.
 fn fill_in(format: &str, args: &[Int]) -> String {
-    let mut parts = format.split("{}");
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    let mut args = args.iter();
-    for part in parts {
-        match args.next() {
-            Some(arg) => out.push_str(&arg.to_string()),
-            None => out.push_str("{}"),
+    let (mut out, mut rest, mut args) = (String::new(), format, args.iter());
+    while let Some(at) = rest.find(['\\', '{']) {
+        let (before, found) = rest.split_at(at);
+        out.push_str(before);
+        if let Some(behind) = found.strip_prefix('\\') {
+            match behind.strip_prefix(['{', '}']) {
+                Some(next) => {
+                    out.push_str(&behind[..1]);
+                    rest = next;
+                }
+                None => {
+                    out.push('\\');
+                    rest = behind;
+                }
+            }
+            continue;
         }
-        out.push_str(part);
+        let end = found
+            .char_indices()
+            .find(|(at, c)| *c == '}' && !found[..*at].ends_with('\\'));
+        match end.and_then(|(end, _)| Some((end, args.next()?))) {
+            Some((end, arg)) => {
+                out.push_str(&arg.to_string());
+                rest = &found[end + 1..];
+            }
+            None => {
+                out.push('{');
+                rest = &found[1..];
+            }
+        }
     }
+    out.push_str(rest);
     out
 }
 
@@ -542,5 +565,14 @@ mod tests {
         let args = [Int::from(1), Int::from(2)];
         assert_eq!(fill_in("a = {}, b = {}", &args), "a = 1, b = 2");
         assert_eq!(fill_in("{} {} {}", &args), "1 2 {}");
+        assert_eq!(fill_in("{first}, {:02x}", &args), "1, 2");
+    }
+
+    #[test]
+    fn escaped_braces_of_log_messages_are_braces() {
+        let args = [Int::from(1)];
+        assert_eq!(fill_in(r"\{{}\} \{}", &args), "{1} {}");
+        assert_eq!(fill_in(r"a\b \\ {a\}b} \", &args), r"a\b \\ 1 \");
+        assert_eq!(fill_in("{ é", &args), "{ é");
     }
 }

@@ -18,8 +18,11 @@ pub(crate) fn deparse(pass: &mut Pass<'_>, head: Vec<u8>) -> Vec<u8> {
         push_header(&mut writer, ir, phv, header);
     }
     let head = writer.finish();
+    let wants_fields = pass.tracer.wants_fields();
     pass.tracer.emit(|| TraceKind::Deparse {
-        headers: valid.map(|header| header_values(ir, phv, header)).collect(),
+        headers: valid
+            .map(|header| header_values(ir, phv, header, wants_fields))
+            .collect(),
         frame_len_bytes: head.len() + pass.payload.len(),
     });
     head

@@ -268,7 +268,8 @@ fn extract(
     pass.phv.set_valid(ir, id);
     cursor.consumed += n_bytes;
     let phv = &*pass.phv;
+    let wants_fields = pass.tracer.wants_fields();
     pass.tracer
-        .emit(|| TraceKind::Extract(header_values(ir, phv, id)));
+        .emit(|| TraceKind::Extract(header_values(ir, phv, id, wants_fields)));
     Ok(())
 }

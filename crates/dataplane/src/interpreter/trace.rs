@@ -15,10 +15,17 @@ pub(crate) fn field_value(ir: &Ir, phv: &Phv, field: FieldId) -> TraceValue {
     )
 }
 
-/// A header with its fields' values.
-pub(crate) fn header_values(ir: &Ir, phv: &Phv, header: HeaderId) -> TraceHeader {
+/// A header, with its fields' values where those are wanted.
+pub(crate) fn header_values(
+    ir: &Ir,
+    phv: &Phv,
+    header: HeaderId,
+    wants_fields: bool,
+) -> TraceHeader {
     let header = &ir.headers[header.index()];
-    let fields = header.field_ids().map(|field| {
+    let widths = header.field_ids().map(|field| phv.bits(ir, field) as usize);
+    let wanted = header.field_ids().filter(|_| wants_fields);
+    let fields = wanted.map(|field| {
         let mut value = field_value(ir, phv, field);
         if let Some((_, own_name)) = value.name.rsplit_once('.') {
             value.name = own_name.to_owned();
@@ -27,6 +34,7 @@ pub(crate) fn header_values(ir: &Ir, phv: &Phv, header: HeaderId) -> TraceHeader
     });
     TraceHeader {
         name: header.name.clone(),
+        width_bits: widths.sum(),
         fields: fields.collect(),
     }
 }

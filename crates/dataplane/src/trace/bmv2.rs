@@ -3,10 +3,14 @@
 //! The wording is that of behavioral-model 1.15 (`bm_sim`, `simple_switch`). The caller adds time and thread to
 //! each line. What an event does not carry is left out: a condition's node, an assignment's text in the source.
 
-use std::{collections::VecDeque, fmt::Write, sync::Arc};
+use std::{
+    collections::VecDeque,
+    fmt::{self, Display, Write},
+    sync::Arc,
+};
 
-use super::{Stage, TraceEvent, TraceHeader, TraceKind, TraceValue};
-use crate::{DropReason, PortId, Stream, limits};
+use super::{Stage, TraceEvent, TraceKind, TraceValue};
+use crate::{DropReason, PortId, Stream, limits, program::ir::SourceLine};
 
 /// Frames with copies whose copies are numbered; the copies of an older one begin at 1 again.
 const FRAMES_WITH_COPIES_MAX: usize = 256;
@@ -43,12 +47,12 @@ impl Severity {
 }
 
 /// A line of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bmv2Line {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bmv2Line<'a> {
     /// How severe it is.
     pub severity: Severity,
     /// What stands behind time and thread.
-    pub text: String,
+    pub text: &'a str,
 }
 
 /// Renders events as BMv2 would log them.
@@ -56,7 +60,10 @@ pub struct Bmv2Line {
 pub struct Bmv2Renderer {
     cpu_port: Option<PortId>,
     numbers: Numbers,
-    lines: Vec<Bmv2Line>,
+    /// The lines of the last event, one behind the other; kept, so that a line needs no memory of its own.
+    text: String,
+    /// How severe each is, and where it ends.
+    ends: Vec<(Severity, usize)>,
     /// The part that runs, with the prefix of its packet.
     open: Option<(Stage, String)>,
     /// The part that ran last.
@@ -77,7 +84,8 @@ impl Bmv2Renderer {
         Self {
             cpu_port,
             numbers: Numbers::default(),
-            lines: Vec::new(),
+            text: String::new(),
+            ends: Vec::new(),
             open: None,
             last: None,
             parser_state: String::new(),
@@ -89,38 +97,50 @@ impl Bmv2Renderer {
     }
 
     /// The lines of an event, in their order; none where BMv2 says nothing.
-    pub fn render(&mut self, event: &TraceEvent) -> &[Bmv2Line] {
-        self.lines.clear();
+    pub fn render(&mut self, event: &TraceEvent) -> impl Iterator<Item = Bmv2Line<'_>> {
+        self.write(event);
+        let text = self.text.as_str();
+        let mut start = 0;
+        self.ends.iter().map(move |(severity, end)| Bmv2Line {
+            severity: *severity,
+            text: &text[std::mem::replace(&mut start, *end)..*end],
+        })
+    }
+
+    fn write(&mut self, event: &TraceEvent) {
+        self.text.clear();
+        self.ends.clear();
         let (frame, copy) = self.numbers.of(&event.packet);
         let packet = format!("[{frame}.{copy}] [cxt 0] ");
         if ends_stage(&event.kind) {
             self.close();
         }
         let mut line = Lines {
-            lines: &mut self.lines,
+            text: &mut self.text,
+            ends: &mut self.ends,
             packet: &packet,
-            source: place_of(event),
+            source: Place(event.source.as_ref()),
         };
         match &event.kind {
             TraceKind::Arrive { port, .. } => {
-                line.debug(format!("Processing packet received on port {port}"));
+                line.debug(format_args!("Processing packet received on port {port}"));
             }
             TraceKind::Begin(stage) => {
-                line.debug(format!("{}: start", stage_name(*stage)));
+                line.debug(format_args!("{}: start", stage_name(*stage)));
                 self.parsed_bits = 0;
                 self.open = Some((*stage, packet));
             }
             TraceKind::ParserState(state) => {
                 self.parser_state.clone_from(state);
-                line.debug(format!("Parser 'parser' entering state '{state}'"));
+                line.debug(format_args!("Parser 'parser' entering state '{state}'"));
             }
             TraceKind::Extract(header) => {
-                self.parsed_bits += header_bits(header);
-                line.debug(format!("Extracting header '{}'", header.name));
+                self.parsed_bits += header.width_bits;
+                line.debug(format_args!("Extracting header '{}'", header.name));
             }
             TraceKind::Transition { key, .. } => {
                 line.transition(&self.parser_state, key);
-                line.trace(format!("Bytes parsed: {}", self.parsed_bits / 8));
+                line.trace(format_args!("Bytes parsed: {}", self.parsed_bits / 8));
             }
             TraceKind::Table {
                 table,
@@ -146,7 +166,7 @@ impl Bmv2Renderer {
                 line.copy(*by, *port, is_first, self.last);
             }
             TraceKind::Enqueue { port, .. } if self.copy.as_ref() != Some(&event.packet) => {
-                line.debug(format!("Egress port is {port}"));
+                line.debug(format_args!("Egress port is {port}"));
             }
             TraceKind::PacketIn { frame_len_bytes } => {
                 if let Some(port) = self.cpu_port {
@@ -158,7 +178,6 @@ impl Bmv2Renderer {
         if matches!(event.kind, TraceKind::Deparse { .. }) {
             self.close();
         }
-        &self.lines
     }
 
     /// Says that the part which ran is at its end.
@@ -167,17 +186,22 @@ impl Bmv2Renderer {
             return;
         };
         self.last = Some(stage);
-        self.lines.push(Bmv2Line {
-            severity: Severity::Debug,
-            text: format!("{packet}{}: end", stage_name(stage)),
-        });
+        // A string takes whatever is written.
+        let _ = write!(self.text, "{packet}{}: end", stage_name(stage));
+        self.ends.push((Severity::Debug, self.text.len()));
     }
 }
 
 /// The place in the source, with a blank behind it; empty where none is known.
-fn place_of(event: &TraceEvent) -> String {
-    let source = event.source.as_ref();
-    source.map_or_else(String::new, |at| format!("{}({}) ", at.file, at.line))
+struct Place<'a>(Option<&'a SourceLine>);
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(at) => write!(f, "{}({}) ", at.file, at.line),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Whether what happens is behind the part that ran.
@@ -209,62 +233,64 @@ fn stage_name(stage: Stage) -> &'static str {
 
 /// The lines of one event.
 struct Lines<'a> {
-    lines: &'a mut Vec<Bmv2Line>,
+    text: &'a mut String,
+    ends: &'a mut Vec<(Severity, usize)>,
     packet: &'a str,
-    /// As [`place_of`] gives it.
-    source: String,
+    source: Place<'a>,
 }
 
 impl Lines<'_> {
-    fn push(&mut self, severity: Severity, text: &str) {
-        let text = format!("{}{text}", self.packet);
-        self.lines.push(Bmv2Line { severity, text });
+    fn push(&mut self, severity: Severity, text: impl Display) {
+        // A string takes whatever is written.
+        let _ = write!(self.text, "{}{text}", self.packet);
+        self.ends.push((severity, self.text.len()));
     }
 
-    fn trace(&mut self, text: impl AsRef<str>) {
-        self.push(Severity::Trace, text.as_ref());
+    fn trace(&mut self, text: impl Display) {
+        self.push(Severity::Trace, text);
     }
 
-    fn trace_at_source(&mut self, text: impl AsRef<str>) {
-        let text = format!("{}{}", self.source, text.as_ref());
-        self.push(Severity::Trace, &text);
+    fn trace_at_source(&mut self, text: impl Display) {
+        let _ = write!(self.text, "{}{}{text}", self.packet, self.source);
+        self.ends.push((Severity::Trace, self.text.len()));
     }
 
-    fn debug(&mut self, text: impl AsRef<str>) {
-        self.push(Severity::Debug, text.as_ref());
+    fn debug(&mut self, text: impl Display) {
+        self.push(Severity::Debug, text);
     }
 
-    fn error(&mut self, text: impl AsRef<str>) {
-        self.push(Severity::Error, text.as_ref());
+    fn error(&mut self, text: impl Display) {
+        self.push(Severity::Error, text);
     }
 
     fn transition(&mut self, state: &str, key: &[TraceValue]) {
         if key.is_empty() {
-            let text = format!("Parser state '{state}' has no switch, going to default next state");
-            return self.debug(text);
+            return self.debug(format_args!(
+                "Parser state '{state}' has no switch, going to default next state"
+            ));
         }
         let key: String = key.iter().map(|part| hexadecimal(&part.value)).collect();
-        self.debug(format!("Parser state '{state}': key is {key}"));
+        self.debug(format_args!("Parser state '{state}': key is {key}"));
     }
 
     fn table(&mut self, table: &str, key: &[TraceValue], entry: Option<(u32, &str)>) {
-        self.trace(format!("Applying table '{table}'"));
-        self.debug(format!("Looking up key:\n{}", key_lines(key)));
+        self.trace(format_args!("Applying table '{table}'"));
+        self.debug(format_args!("Looking up key:\n{}", key_lines(key)));
         match entry {
             Some((handle, entry)) => {
-                self.debug(format!("Table '{table}': hit with handle {handle}"));
-                self.debug(format!("Dumping entry {handle}\nMatch key: {entry}\n"));
+                self.debug(format_args!("Table '{table}': hit with handle {handle}"));
+                self.debug(format_args!("Dumping entry {handle}\nMatch key: {entry}\n"));
             }
-            None => self.debug(format!("Table '{table}': miss")),
+            None => self.debug(format_args!("Table '{table}': miss")),
         }
     }
 
     fn action(&mut self, action: &str, args: &[TraceValue], is_of_table: bool) {
         if is_of_table {
             let args: String = args.iter().map(|arg| shortest(&arg.value) + ",").collect();
-            self.debug(format!("Action entry is {action} - {args}"));
+            self.debug(format_args!("Action entry is {action} - {args}"));
         }
-        self.trace_at_source(format!("Action {action}"));
+        self.trace_at_source(format_args!("Action {action}"));
     }
 
     fn copy(&mut self, by: Stream, port: PortId, is_first: bool, last: Option<Stage>) {
@@ -274,17 +300,17 @@ impl Lines<'_> {
             } else {
                 "egress"
             };
-            self.debug(format!("Cloning packet at {at}"));
-            return self.debug(format!("Cloning packet to egress port {port}"));
+            self.debug(format_args!("Cloning packet at {at}"));
+            return self.debug(format_args!("Cloning packet to egress port {port}"));
         }
         if is_first {
             self.debug("Multicast requested for packet");
         }
-        self.debug(format!("Replicating packet on port {port}"));
+        self.debug(format_args!("Replicating packet on port {port}"));
     }
 
     fn transmit(&mut self, frame_len_bytes: usize, port: PortId) {
-        self.debug(format!(
+        self.debug(format_args!(
             "Transmitting packet of size {frame_len_bytes} out of port {port}"
         ));
     }
@@ -293,14 +319,14 @@ impl Lines<'_> {
     fn other(&mut self, kind: &TraceKind) {
         match kind {
             TraceKind::ParserError(error) => {
-                self.error(format!("Exception while parsing: {error}"));
+                self.error(format_args!("Exception while parsing: {error}"));
             }
             TraceKind::ChecksumVerified {
                 field,
                 found,
                 computed,
             } => {
-                self.debug(format!(
+                self.debug(format_args!(
                     "Checksum '{field}': computed 0x{computed:x} - actual 0x{found:x}"
                 ));
                 let outcome = if found == computed {
@@ -308,28 +334,28 @@ impl Lines<'_> {
                 } else {
                     "failed"
                 };
-                self.debug(format!("Verified checksum '{field}': {outcome}"));
+                self.debug(format_args!("Verified checksum '{field}': {outcome}"));
             }
             TraceKind::ChecksumUpdated { field, .. } => {
-                self.debug(format!("Updating checksum '{field}'"));
+                self.debug(format_args!("Updating checksum '{field}'"));
             }
             TraceKind::Condition { text, holds } => {
-                self.trace_at_source(format!("Condition \"{text}\" is {holds}"));
+                self.trace_at_source(format_args!("Condition \"{text}\" is {holds}"));
             }
             TraceKind::Assign { old, new } => {
-                let text = format!("Primitive {} = 0x{}", old.name, shortest(new));
-                self.trace_at_source(text);
+                let new = shortest(new);
+                self.trace_at_source(format_args!("Primitive {} = 0x{new}", old.name));
             }
             TraceKind::HeaderAdded(header) => {
-                self.trace_at_source(format!("Primitive {header}.setValid()"));
+                self.trace_at_source(format_args!("Primitive {header}.setValid()"));
             }
             TraceKind::HeaderRemoved(header) => {
-                self.trace_at_source(format!("Primitive {header}.setInvalid()"));
+                self.trace_at_source(format_args!("Primitive {header}.setInvalid()"));
             }
-            TraceKind::Log(message) => self.lines.push(Bmv2Line {
-                severity: Severity::Info,
-                text: message.clone(),
-            }),
+            TraceKind::Log(message) => {
+                self.text.push_str(message);
+                self.ends.push((Severity::Info, self.text.len()));
+            }
             kind => self.of_externs(kind),
         }
     }
@@ -337,7 +363,7 @@ impl Lines<'_> {
     fn of_externs(&mut self, kind: &TraceKind) {
         match kind {
             TraceKind::RegisterRead { cell, index } => match index {
-                Some(index) => self.trace(format!(
+                Some(index) => self.trace(format_args!(
                     "Read register '{}' at index {index} read value {}",
                     cell.name,
                     number(&cell.value)
@@ -345,7 +371,7 @@ impl Lines<'_> {
                 None => self.out_of_range("read register", &cell.name),
             },
             TraceKind::RegisterWrite { cell, index } => match index {
-                Some(index) => self.trace(format!(
+                Some(index) => self.trace(format_args!(
                     "Wrote register '{}' at index {index} with value {}",
                     cell.name,
                     number(&cell.value)
@@ -354,32 +380,34 @@ impl Lines<'_> {
             },
             TraceKind::Count { counter, index } => match index {
                 Some(index) => {
-                    self.trace(format!("Updated counter '{counter}' at index {index}"));
+                    self.trace(format_args!("Updated counter '{counter}' at index {index}"));
                 }
                 None => self.out_of_range("update counter", counter),
             },
             TraceKind::Meter { meter, index, .. } => match index {
-                Some(index) => self.debug(format!("Executing meter {meter}[{index}]")),
-                None => self.debug(format!("Executing meter {meter}")),
+                Some(index) => self.debug(format_args!("Executing meter {meter}[{index}]")),
+                None => self.debug(format_args!("Executing meter {meter}")),
             },
             kind => self.traffic(kind),
         }
     }
 
     fn out_of_range(&mut self, what: &str, name: &str) {
-        self.error(format!(
+        self.error(format_args!(
             "Attempted to {what} '{name}' at out-of-bounds index"
         ));
     }
 
     fn traffic(&mut self, kind: &TraceKind) {
         match kind {
-            TraceKind::Digest(name) => self.trace(format!("Learning sample for list '{name}'")),
+            TraceKind::Digest(name) => {
+                self.trace(format_args!("Learning sample for list '{name}'"))
+            }
             TraceKind::Resubmit { .. } => self.debug("Resubmitting packet"),
             TraceKind::Recirculate { .. } => self.debug("Recirculating packet"),
             TraceKind::Deparse { headers, .. } => {
                 for header in headers {
-                    self.debug(format!("Deparsing header '{}'", header.name));
+                    self.debug(format_args!("Deparsing header '{}'", header.name));
                 }
             }
             TraceKind::Transmit {
@@ -387,22 +415,17 @@ impl Lines<'_> {
                 frame_len_bytes,
             } => self.transmit(*frame_len_bytes, *port),
             TraceKind::Drop(DropReason::IngressDrop) => {
-                self.debug(format!("Egress port is {}", limits::DROP_PORT));
+                self.debug(format_args!("Egress port is {}", limits::DROP_PORT));
                 self.debug("Dropping packet at the end of ingress");
             }
             TraceKind::Drop(DropReason::EgressDrop) => {
                 self.debug("Dropping packet at the end of egress");
             }
-            TraceKind::Drop(reason) => self.debug(format!("Dropping packet: {reason}")),
+            TraceKind::Drop(reason) => self.debug(format_args!("Dropping packet: {reason}")),
             // The payload's externs are not BMv2's.
             _ => {}
         }
     }
-}
-
-fn header_bits(header: &TraceHeader) -> usize {
-    let widths = header.fields.iter().map(|field| field.width_bits as usize);
-    widths.sum()
 }
 
 /// One line a field of a key.
@@ -424,7 +447,11 @@ fn key_lines(key: &[TraceValue]) -> String {
 
 /// Every byte.
 fn hexadecimal(value: &[u8]) -> String {
-    value.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: [u8; 16] = *b"0123456789abcdef";
+    let digits = value.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
 }
 
 /// Without leading zeros.
@@ -481,6 +508,7 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::TraceHeader;
 
     fn texts(renderer: &mut Bmv2Renderer, packet: &str, kinds: Vec<TraceKind>) -> Vec<String> {
         let mut out = Vec::new();
@@ -492,7 +520,7 @@ mod tests {
                 source: None,
                 kind,
             };
-            let lines = renderer.render(&event).iter();
+            let lines = renderer.render(&event);
             out.extend(lines.map(|line| format!("{} {}", line.severity.letter(), line.text)));
         }
         out
@@ -517,7 +545,8 @@ mod tests {
             TraceKind::ParserState("start".to_owned()),
             TraceKind::Extract(TraceHeader {
                 name: "ethernet".to_owned(),
-                fields: vec![value("all", &[0; 14])],
+                width_bits: 112,
+                fields: Vec::new(),
             }),
             TraceKind::Transition {
                 key: vec![value("ethernet.etherType", &[8, 0])],

@@ -173,7 +173,11 @@ impl Checker<'_> {
                         )
                         .help("use `if` and `exit`, or `assert`");
                 }
-                self.inferred(types, false, call.span);
+                // What these keep are fields: a number keeps nothing, whatever its width, which is warned of.
+                let keeps_fields = matches!(&**name, "recirculate" | "resubmit" | "clone3");
+                if !(keeps_fields && matches!(types[..], [Type::Int])) {
+                    self.inferred(types, false, call.span);
+                }
                 self.no_objects(&inner.arguments.clone());
             }
             Callee::Function(_) => self.no_objects(&inner.arguments.clone()),

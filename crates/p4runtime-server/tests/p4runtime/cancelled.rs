@@ -9,11 +9,14 @@ use p4runtime_proto::p4::v1::GetForwardingPipelineConfigRequest;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
 use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_server::ServerLimits;
 use tokio::sync::oneshot;
 use tonic::{Code, Request};
 
 use crate::drain::{DRAIN, slow_harness};
-use crate::harness::{Controller, DEVICE_ID, Harness, JSON, config, frame, ids, patiently, update};
+use crate::harness::{
+    Controller, DEVICE_ID, Harness, JSON, config, frame, ids, patiently, read, update,
+};
 use crate::packet_io::{packet_out, stream_error};
 use crate::registers::{cell, every_cell, read_cell};
 use crate::replication::{group, replica};
@@ -256,4 +259,31 @@ async fn a_write_whose_caller_gave_up_is_carried_out_to_its_last_piece_before_th
     for (index, value) in values {
         assert_eq!(read_cell(&mut primary, index).await, value);
     }
+}
+
+#[tokio::test]
+async fn writes_are_let_in_between_two_requests_of_a_long_read() {
+    let limits = ServerLimits {
+        read_alone: Duration::ZERO,
+        ..ServerLimits::default()
+    };
+    let harness = Harness::with_limits(limits).await;
+    let mut primary = harness.primary().await;
+    let mut reader = harness.stranger().await;
+    harness.switch.hold();
+    let wanted = vec![all(ids::FORWARD), all(ids::FORWARD)];
+    let reading = tokio::spawn(async move { read(&mut reader.client, wanted).await });
+    held(&harness, 1).await;
+    let inserted = vec![update(Type::Insert, forward_entry(1, 2))];
+    let writing = tokio::spawn(async move { primary.write(inserted).await });
+    // The write waits for the read.
+    stays_held(&harness, 1).await;
+    harness.switch.release();
+    patiently(writing).await.unwrap().unwrap();
+    let found = patiently(reading).await.unwrap().unwrap();
+    assert_eq!(
+        found.len(),
+        1,
+        "the second request finds the entry: {found:?}"
+    );
 }

@@ -1,12 +1,16 @@
 //! BMv2's log: `[HH:MM:SS.mmm] [bmv2] [D] [thread N] ...`, the time in UTC.
 //!
-//! Lines are gathered until a packet is done and written then, so that a reader sees whole packets and each as
-//! soon as it is over.
+//! A thread of its own makes lines of what packets and the switch hand it, and writes them: as soon as it has
+//! nothing else to do, or with `--log-flush` behind each packet. A packet waits for it only where it is too far
+//! behind, so nothing is left out, and the log ends whole where the switch stops in order ([`Log::close`]).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use dataplane::{Bmv2Renderer, PortId, Severity, TraceEvent, TraceKind, TraceSink};
@@ -15,34 +19,54 @@ use super::{Bmv2, LogTo};
 use crate::error::SwitchError;
 use crate::say;
 
-/// Bytes that are gathered at most.
-const GATHERED_BYTES_MAX: usize = 64 * 1024;
+/// Entries that are handed over at most at once; a packet through a small program has 40.
+const BATCH_ENTRIES_MAX: usize = 256;
+
+/// Batches that wait at most. An entry has some hundred bytes, so all of them a few megabytes.
+const BATCHES_WAITING_MAX: usize = 64;
+
+/// Bytes that are written at once, more or less.
+const WRITTEN_BYTES: usize = 64 * 1024;
 
 /// A log that packets and the switch itself write to. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Log(Arc<Mutex<Inner>>);
+pub(crate) struct Log(Arc<Shared>);
 
-struct Inner {
-    out: Out,
-    from: Severity,
-    gathered: String,
+struct Shared {
+    gathered: Mutex<Gathered>,
     /// Nothing can be written further, as was said.
-    is_broken: bool,
+    is_broken: Arc<AtomicBool>,
 }
 
-enum Out {
-    Console,
-    File(Rotating),
+/// What was not handed over yet.
+struct Gathered {
+    batch: Batch,
+    /// The way to the thread that writes; none when the log is closed.
+    writer: Option<(SyncSender<Batch>, JoinHandle<()>)>,
+}
+
+/// Entries of one moment.
+struct Batch {
+    at: SystemTime,
+    entries: Vec<Entry>,
+}
+
+enum Entry {
+    Event(TraceEvent),
+    Line { severity: Severity, text: String },
 }
 
 impl Log {
-    /// The log that a command line asks for, if any.
-    pub(crate) fn open(options: &Bmv2) -> Result<Option<Log>, SwitchError> {
+    /// The log that a command line asks for, if any; `cpu_port` is that of P4Runtime's packets.
+    pub(crate) fn open(
+        options: &Bmv2,
+        cpu_port: Option<PortId>,
+    ) -> Result<Option<Log>, SwitchError> {
         let (Some(to), Some(from)) = (&options.log, options.log_from) else {
             return Ok(None);
         };
         let out = match to {
-            LogTo::Console => Out::Console,
+            LogTo::Console => Out::Console(Vec::new()),
             LogTo::File {
                 path,
                 bytes_max,
@@ -56,80 +80,248 @@ impl Log {
                 })?)
             }
         };
-        Ok(Some(Log(Arc::new(Mutex::new(Inner {
+        let is_broken = Arc::new(AtomicBool::new(false));
+        let writer = Writer {
             out,
             from,
-            gathered: String::new(),
-            is_broken: false,
-        })))))
+            thread: std::process::id(),
+            flushes_each: options.flushes_log,
+            renderer: Bmv2Renderer::new(cpu_port),
+            text: String::new(),
+            is_broken: Arc::clone(&is_broken),
+        };
+        let (sender, batches) = sync_channel(BATCHES_WAITING_MAX);
+        let thread = thread::Builder::new().name("log".to_owned());
+        let thread = thread.spawn(move || writer.run(&batches));
+        let thread = thread.map_err(|source| SwitchError::System {
+            operation: "start the thread that writes the log",
+            source,
+        })?;
+        Ok(Some(Log(Arc::new(Shared {
+            gathered: Mutex::new(Gathered {
+                batch: Batch::new(),
+                writer: Some((sender, thread)),
+            }),
+            is_broken,
+        }))))
     }
 
-    /// A line of the switch's own, written at once.
+    /// A line of the switch's own, written without waiting for a packet.
     pub(crate) fn tell(&self, severity: Severity, text: &str) {
-        let mut log = self.lock();
-        log.line(severity, text);
-        log.write();
+        self.gather(severity, text);
+        self.write();
     }
 
     /// A line that is written with the packet it is of.
     pub(crate) fn gather(&self, severity: Severity, text: &str) {
-        self.lock().line(severity, text);
+        let text = text.to_owned();
+        self.add(Entry::Line { severity, text });
     }
 
-    /// Writes what was gathered.
+    /// Has what was gathered written.
     pub(crate) fn write(&self) {
-        self.lock().write();
+        self.0.lock().hand_over();
     }
 
     /// Takes the events of packets.
-    pub(crate) fn sink(&self, cpu_port: Option<PortId>) -> Box<dyn TraceSink> {
-        Box::new(PacketLog {
-            log: self.clone(),
-            renderer: Bmv2Renderer::new(cpu_port),
-        })
+    pub(crate) fn sink(&self) -> Box<dyn TraceSink> {
+        Box::new(PacketLog { log: self.clone() })
     }
 
-    /// Lines stay whole if another thread panics.
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Writes what there is, and ends. What comes later is lost.
+    pub(crate) fn close(&self) {
+        self.0.lock().close();
+    }
+
+    fn add(&self, entry: Entry) {
+        if !self.0.is_broken.load(Ordering::Relaxed) {
+            self.0.lock().add(entry);
+        }
     }
 }
 
-impl Inner {
-    fn line(&mut self, severity: Severity, text: &str) {
-        if severity < self.from || self.is_broken {
+impl Shared {
+    /// Entries stay whole if another thread panics.
+    fn lock(&self) -> MutexGuard<'_, Gathered> {
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.lock().close();
+    }
+}
+
+impl Gathered {
+    fn add(&mut self, entry: Entry) {
+        let batch = &mut self.batch;
+        if batch.entries.is_empty() {
+            batch.at = SystemTime::now();
+        }
+        batch.entries.push(entry);
+        if batch.entries.len() == BATCH_ENTRIES_MAX {
+            self.hand_over();
+        }
+    }
+
+    /// Waits for room; without a thread to take it nobody wants it.
+    fn hand_over(&mut self) {
+        let batch = std::mem::replace(&mut self.batch, Batch::new());
+        if let (false, Some((sender, _))) = (batch.entries.is_empty(), &self.writer) {
+            let _ = sender.send(batch);
+        }
+    }
+
+    fn close(&mut self) {
+        self.hand_over();
+        if let Some((sender, thread)) = self.writer.take() {
+            drop(sender);
+            // A panic there has been told; the switch ends anyhow.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Batch {
+    fn new() -> Batch {
+        Batch {
+            at: UNIX_EPOCH,
+            entries: Vec::new(),
+        }
+    }
+}
+
+/// What the thread has.
+struct Writer {
+    out: Out,
+    from: Severity,
+    /// Packets are the first thread's, whose number is the process'.
+    thread: u32,
+    flushes_each: bool,
+    renderer: Bmv2Renderer,
+    /// The lines of a batch.
+    text: String,
+    is_broken: Arc<AtomicBool>,
+}
+
+enum Out {
+    /// What is to be written to standard output.
+    Console(Vec<u8>),
+    File(Rotating),
+}
+
+impl Writer {
+    /// Writes until nobody is left who logs.
+    fn run(mut self, batches: &Receiver<Batch>) {
+        loop {
+            let batch = match batches.try_recv() {
+                Ok(batch) => batch,
+                Err(TryRecvError::Empty) => {
+                    self.flush();
+                    match batches.recv() {
+                        Ok(batch) => batch,
+                        Err(_) => return,
+                    }
+                }
+                Err(TryRecvError::Disconnected) => return self.flush(),
+            };
+            self.write(batch);
+        }
+    }
+
+    fn write(&mut self, batch: Batch) {
+        if self.is_broken.load(Ordering::Relaxed) {
             return;
         }
-        let line = format!(
-            "[{}] [bmv2] [{}] [thread {}] {text}\n",
-            time_of_day(SystemTime::now()),
-            severity.letter(),
-            // Packets are the first thread's, whose number is the process'.
-            std::process::id(),
-        );
-        self.gathered.push_str(&line);
-        if self.gathered.len() > GATHERED_BYTES_MAX {
-            self.write();
+        let shape = Shape::of(self.from, batch.at, self.thread);
+        self.text.clear();
+        for entry in batch.entries {
+            match entry {
+                Entry::Event(event) => {
+                    for line in self.renderer.render(&event) {
+                        shape.push(&mut self.text, line.severity, line.text);
+                    }
+                }
+                Entry::Line { severity, text } => shape.push(&mut self.text, severity, &text),
+            }
+        }
+        let written = self.out.write(self.text.as_bytes());
+        self.note(written);
+        if self.flushes_each {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if !self.is_broken.load(Ordering::Relaxed) {
+            let flushed = self.out.flush();
+            self.note(flushed);
         }
     }
 
     /// Packets go on without a log; it is said once.
-    fn write(&mut self) {
-        let gathered = std::mem::take(&mut self.gathered);
-        if gathered.is_empty() || self.is_broken {
-            return;
+    fn note(&self, result: io::Result<()>) {
+        if let Err(error) = result
+            && !self.is_broken.swap(true, Ordering::Relaxed)
+        {
+            say(&format!("warning: the log ends here: {error}"));
         }
-        let result = match &mut self.out {
-            Out::Console => {
+    }
+}
+
+/// What lines of a moment have in common.
+struct Shape {
+    from: Severity,
+    /// In front of the severity's letter, and behind it.
+    around: [String; 2],
+}
+
+impl Shape {
+    fn of(from: Severity, at: SystemTime, thread: u32) -> Shape {
+        let time = time_of_day(at);
+        let around = [
+            format!("[{time}] [bmv2] ["),
+            format!("] [thread {thread}] "),
+        ];
+        Shape { from, around }
+    }
+
+    /// Adds a line, if it is severe enough.
+    fn push(&self, out: &mut String, severity: Severity, text: &str) {
+        if severity >= self.from {
+            out.push_str(&self.around[0]);
+            out.push(severity.letter());
+            out.push_str(&self.around[1]);
+            out.push_str(text);
+            out.push('\n');
+        }
+    }
+}
+
+impl Out {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        match self {
+            Out::Console(waiting) => {
+                waiting.extend_from_slice(lines);
+                if waiting.len() < WRITTEN_BYTES {
+                    return Ok(());
+                }
+                self.flush()
+            }
+            Out::File(file) => file.write(lines),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Out::Console(waiting) => {
                 let mut out = io::stdout().lock();
-                let written = out.write_all(gathered.as_bytes());
+                let written = out.write_all(waiting);
+                waiting.clear();
                 written.and_then(|()| out.flush())
             }
-            Out::File(file) => file.write(gathered.as_bytes()),
-        };
-        if let Err(error) = result {
-            self.is_broken = true;
-            say(&format!("warning: the log ends here: {error}"));
+            Out::File(file) => file.flush(),
         }
     }
 }
@@ -142,20 +334,26 @@ fn time_of_day(now: SystemTime) -> String {
     format!("{hours:02}:{minutes:02}:{:02}.{millis:03}", seconds % 60)
 }
 
-/// The events of packets, as lines.
+/// Gathers the events of a packet, and hands them over when it is done.
 struct PacketLog {
     log: Log,
-    renderer: Bmv2Renderer,
 }
 
 impl TraceSink for PacketLog {
     fn event(&mut self, event: &TraceEvent) {
-        let mut log = self.log.lock();
-        for line in self.renderer.render(event) {
-            log.line(line.severity, &line.text);
-        }
-        if ends_packet(&event.kind) {
-            log.write();
+        self.take(event.clone());
+    }
+
+    /// Lines have headers' names and lengths alone.
+    fn wants_fields(&self) -> bool {
+        false
+    }
+
+    fn take(&mut self, event: TraceEvent) {
+        let ends = ends_packet(&event.kind);
+        self.log.add(Entry::Event(event));
+        if ends {
+            self.log.write();
         }
     }
 }
@@ -177,6 +375,9 @@ fn ends_packet(kind: &TraceKind) -> bool {
 struct Rotating {
     path: PathBuf,
     file: File,
+    /// Lines that are not written yet; they belong to this file.
+    waiting: Vec<u8>,
+    /// Bytes of the file with those.
     n_bytes: u64,
     bytes_max: u64,
     files_max: usize,
@@ -202,6 +403,7 @@ impl Rotating {
         Ok(Rotating {
             path,
             file,
+            waiting: Vec::new(),
             n_bytes,
             bytes_max,
             files_max,
@@ -212,10 +414,21 @@ impl Rotating {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         let n_lines_bytes = lines.len() as u64;
         if self.n_bytes > 0 && self.n_bytes + n_lines_bytes > self.bytes_max {
+            self.flush()?;
             self.rotate()?;
         }
         self.n_bytes += n_lines_bytes;
-        self.file.write_all(lines)
+        self.waiting.extend_from_slice(lines);
+        match self.waiting.len() < WRITTEN_BYTES {
+            true => Ok(()),
+            false => self.flush(),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let written = self.file.write_all(&self.waiting);
+        self.waiting.clear();
+        written
     }
 
     /// Stopped between two steps, a file is missing in the row, and none is lost but the oldest.
@@ -235,12 +448,87 @@ impl Rotating {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use crate::bmv2::Name;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn the_time_of_day_has_milliseconds() {
         let at = UNIX_EPOCH + Duration::from_millis(((3 * 24 + 4) * 60 + 25) * 60_000 + 1_007);
         assert_eq!(time_of_day(at), "04:25:01.007");
+    }
+
+    /// A log in a file of its own, and the file.
+    fn log(name: &str, flushes_log: bool) -> (Log, PathBuf) {
+        let name = format!("reprise-log-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let options = Bmv2 {
+            name: Name::SimpleSwitch,
+            log: Some(LogTo::File {
+                path: path.clone(),
+                bytes_max: u64::MAX,
+                files_max: 0,
+            }),
+            log_from: Some(Severity::Info),
+            flushes_log,
+            dumped_bytes: 0,
+            recordings: None,
+            replay_at: Duration::ZERO,
+            has_cpu_port: false,
+            notifications: None,
+        };
+        let log = Log::open(&options, None).expect("a file").expect("a log");
+        (log, file_name(&path, 0))
+    }
+
+    /// The lines of a file without time and thread.
+    fn lines(file: &Path) -> Vec<String> {
+        let text = std::fs::read_to_string(file).expect("a file");
+        let behind = |line: &str| line.rsplit("] ").next().unwrap_or_default().to_owned();
+        text.lines().map(behind).collect()
+    }
+
+    /// Waits until a file has so many lines; the test ends otherwise.
+    fn wait_for(file: &Path, n_lines: usize) {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while lines(file).len() < n_lines {
+            assert!(Instant::now() < deadline, "{:?}", lines(file));
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_log_that_is_closed_has_every_line_in_its_order() {
+        // More than there is room for, so that who logs waits.
+        const N_LINES: usize = 3 * BATCHES_WAITING_MAX * BATCH_ENTRIES_MAX;
+        for flushes in [false, true] {
+            let (log, file) = log("closed", flushes);
+            log.gather(Severity::Debug, "not severe enough");
+            for number in 0..N_LINES {
+                log.gather(Severity::Info, &number.to_string());
+            }
+            log.close();
+            log.tell(Severity::Error, "too late");
+            let found = lines(&file);
+            std::fs::remove_file(&file).expect("the file");
+            let expected: Vec<_> = (0..N_LINES).map(|number| number.to_string()).collect();
+            assert!(found == expected, "{} lines", found.len());
+        }
+    }
+
+    #[test]
+    fn a_packets_lines_are_there_while_nothing_else_happens() {
+        let (log, file) = log("idle", false);
+        for number in 1..=3 {
+            log.gather(Severity::Info, "of a packet");
+            log.write();
+            wait_for(&file, number);
+        }
+        // A clone that is forgotten keeps nobody from closing it, nor does one that is dropped.
+        drop(log.clone());
+        log.tell(Severity::Warn, "of the switch");
+        wait_for(&file, 4);
+        drop(log);
+        std::fs::remove_file(&file).expect("the file");
     }
 
     #[test]
@@ -252,6 +540,7 @@ mod tests {
         for word in ["first--\n", "second-\n", "third--\n", "fourth-\n"] {
             log.write(word.as_bytes()).expect("a file");
         }
+        log.flush().expect("a file");
         let read = |n| std::fs::read_to_string(file_name(&path, n)).ok();
         let found = [read(0), read(1), read(2), read(3)];
         std::fs::remove_dir_all(&folder).expect("the folder");

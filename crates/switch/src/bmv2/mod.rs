@@ -86,6 +86,8 @@ pub(crate) struct Bmv2 {
     pub(crate) log: Option<LogTo>,
     /// The least severe line that is logged; none: no line.
     pub(crate) log_from: Option<Severity>,
+    /// Whether the log is written behind each packet, also where others wait.
+    pub(crate) flushes_log: bool,
     /// Bytes of each frame that are logged.
     pub(crate) dumped_bytes: usize,
     /// The folder of the recordings, if there are any.
@@ -94,6 +96,17 @@ pub(crate) struct Bmv2 {
     pub(crate) replay_at: Duration,
     /// Whether there is packet-in and packet-out.
     pub(crate) has_cpu_port: bool,
+    /// Where notifications are published, if they are.
+    pub(crate) notifications: Option<NotificationsAt>,
+}
+
+/// Where notifications are published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NotificationsAt {
+    /// In nanomsg's form.
+    pub(crate) address: String,
+    /// The command line names it: it is an error if nothing can be published there.
+    pub(crate) is_asked: bool,
 }
 
 impl Bmv2 {
@@ -246,10 +259,12 @@ impl Request {
                 name,
                 log: None,
                 log_from: Some(Severity::Trace),
+                flushes_log: false,
                 dumped_bytes: 0,
                 recordings: None,
                 replay_at: Duration::ZERO,
                 has_cpu_port: false,
+                notifications: None,
             },
         }
     }
@@ -304,9 +319,16 @@ impl Request {
             }
             Does::NoEffect => {}
             Does::Notice(reason) => self.notices.push(format!("--{}: {reason}", spec.long)),
+            Does::NotificationsAddr => {
+                self.rest.notifications = Some(NotificationsAt {
+                    address: text.to_owned(),
+                    is_asked: true,
+                });
+            }
             Does::Refused(reason) => return fail(format!("--{}: {reason}", spec.long)),
             Does::LogConsole
             | Does::LogFile
+            | Does::LogFlush
             | Does::LogLevel
             | Does::LogFileMaxSize
             | Does::LogFileMaxFiles
@@ -318,6 +340,7 @@ impl Request {
     fn take_log(&mut self, spec: &'static Spec, text: &str) -> Result<(), Mistake> {
         match spec.does {
             Does::LogConsole => self.rest.log = Some(LogTo::Console),
+            Does::LogFlush => self.rest.flushes_log = true,
             Does::LogFile => self.log_file = Some(path(spec, text)?),
             Does::LogLevel => self.rest.log_from = level(text)?,
             Does::LogFileMaxSize => self.bytes_max = number(spec, text, 1, u64::MAX)?,
@@ -376,6 +399,7 @@ impl Request {
         }
         self.check_tls()?;
         self.rest.has_cpu_port = self.cpu_port.is_some();
+        self.choose_notifications();
         let words = self.words()?;
         let options = Options::try_parse_from(&words);
         let mut options = options.map_err(|error| Mistake(first_line(&error)))?;
@@ -384,6 +408,17 @@ impl Request {
             options: Box::new(options),
             notices: self.notices,
         })
+    }
+
+    /// BMv2's `simple_switch` publishes unasked, `simple_switch_grpc` brings everything by P4Runtime.
+    fn choose_notifications(&mut self) {
+        if self.name == Name::SimpleSwitch && self.rest.notifications.is_none() {
+            let device_id = self.device_id;
+            self.rest.notifications = Some(NotificationsAt {
+                address: format!("ipc:///tmp/bmv2-{device_id}-notifications.ipc"),
+                is_asked: false,
+            });
+        }
     }
 
     fn choose_log(&mut self) -> Result<(), Mistake> {
@@ -397,6 +432,7 @@ impl Request {
                 self.notices.push(notice);
             }
         }
+        self.rest.flushes_log &= path.is_some();
         if let Some(path) = path {
             self.rest.log = Some(LogTo::File {
                 path,

@@ -18,6 +18,8 @@ pub(super) enum Does {
     DeviceId,
     LogConsole,
     LogFile,
+    LogFlush,
+    NotificationsAddr,
     LogLevel,
     LogFileMaxSize,
     LogFileMaxFiles,
@@ -89,14 +91,10 @@ pub(super) struct Spec {
 use Does as D;
 use Takes::{Nothing, Optional, Value};
 
-const NO_NANOMSG: Does = D::Notice(
-    "nothing is published there, since this switch speaks no nanomsg; --log-console shows what happens to packets",
-);
+const NO_NANOMSG: Does =
+    D::Notice("nothing is published there; --log-console shows what happens to packets");
 const NO_DEBUGGER: Does = D::Notice(
     "there is no debugger here; --log-console shows parser states, tables and actions of every packet",
-);
-const NO_NOTIFICATIONS: Does = D::Notice(
-    "nothing is published there, since this switch speaks no nanomsg; digests and idle timeouts come by P4Runtime, which simple_switch_grpc serves",
 );
 
 const fn general(long: &'static str, takes: Takes, does: Does, help: &'static str) -> Spec {
@@ -201,8 +199,8 @@ pub(super) const OPTIONS: &[Spec] = &[
     general(
         "log-flush",
         Nothing,
-        D::NoEffect,
-        "the log is always written when a packet is done",
+        D::LogFlush,
+        "write the log behind each packet, also where others wait",
     ),
     general(
         "log-file-max-size",
@@ -243,8 +241,8 @@ pub(super) const OPTIONS: &[Spec] = &[
     general(
         "notifications-addr",
         Value("ADDRESS"),
-        NO_NOTIFICATIONS,
-        "accepted with a notice",
+        D::NotificationsAddr,
+        "digests, ports, ageing entries by nanomsg: ipc://PATH or tcp://HOST:PORT",
     ),
     general("debugger", Nothing, NO_DEBUGGER, "accepted with a notice"),
     general(

@@ -160,7 +160,7 @@ fn the_log_goes_to_a_file_with_bounds_and_levels() {
         bytes_max: 1_000,
         files_max: 1,
     };
-    assert_eq!(bmv2.log, Some(expected));
+    assert_eq!((bmv2.log, bmv2.flushes_log), (Some(expected), true));
     for (level, from, traces) in [
         ("trace", Some(Severity::Trace), true),
         ("debug", Some(Severity::Debug), true),
@@ -175,16 +175,30 @@ fn the_log_goes_to_a_file_with_bounds_and_levels() {
 }
 
 #[test]
+fn simple_switch_publishes_notifications_unasked_and_simple_switch_grpc_where_it_is_asked() {
+    let of = |name, line: &str| {
+        let (options, notices) = run_as(name, line);
+        assert_eq!(notices, [""; 0], "{line}");
+        let at = options.bmv2.expect("BMv2's part").notifications;
+        at.map(|at| (at.address, at.is_asked))
+    };
+    let unasked = ("ipc:///tmp/bmv2-7-notifications.ipc".to_owned(), false);
+    let found = of(Name::SimpleSwitch, "--device-id 7 p.json");
+    assert_eq!(found, Some(unasked));
+    assert_eq!(of(Name::SimpleSwitchGrpc, "--device-id 7 p.json"), None);
+    for name in [Name::SimpleSwitch, Name::SimpleSwitchGrpc] {
+        let found = of(name, "--notifications-addr tcp://*:5 p.json");
+        assert_eq!(found, Some(("tcp://*:5".to_owned(), true)));
+    }
+}
+
+#[test]
 fn what_is_accepted_without_an_effect_is_told() {
     for (line, notice) in [
         ("--debugger p.json", "--debugger: there is no debugger"),
         (
             "--debugger-addr ipc://x p.json",
             "--debugger-addr: there is no debugger",
-        ),
-        (
-            "--notifications-addr ipc://x p.json",
-            "--notifications-addr: nothing is published",
         ),
         (
             "--nanolog ipc://x p.json",

@@ -32,9 +32,13 @@ pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Opti
     })
 }
 
-/// One below zero is beyond every end.
-pub(super) fn index(found: i32) -> u64 {
-    u64::try_from(found).unwrap_or(u64::MAX)
+/// An index as a call has it; one below 0 is told as what it is.
+pub(super) fn index(found: i32) -> Result<u64, String> {
+    u64::try_from(found).map_err(|_| format!("expected an index from 0, found {found}"))
+}
+
+fn array_index(found: i32) -> Result<u64, Exception> {
+    index(found).map_err(|message| Exception::new(ArrayCode::InvalidIndex, message))
 }
 
 fn code(kind: ControlErrorKind) -> ArrayCode {
@@ -66,7 +70,7 @@ fn counter(site: &Site, args: Args<'_>) -> Result<(Arc<Pipeline>, CounterId), Re
 
 async fn read_counter(site: &Site, args: Args<'_>) -> Answered {
     let (_, counter) = counter(site, args)?;
-    let mut cells = one(index(args.i32(3)?));
+    let mut cells = one(array_index(args.i32(3)?)?);
     let reading = site.device.reading().await?;
     let values = reading
         .counter_cells(counter, &mut cells)
@@ -76,14 +80,15 @@ async fn read_counter(site: &Site, args: Args<'_>) -> Answered {
     Ok(counter_answer(value.unwrap_or_default()))
 }
 
+/// An index has 31 bits.
 fn one(index: u64) -> Range<u64> {
-    index.min(u64::MAX - 1)..index.min(u64::MAX - 1) + 1
+    index..index + 1
 }
 
 async fn write_counter(site: &Site, args: Args<'_>) -> Answered {
     let (pipeline, counter) = counter(site, args)?;
     let value = CellValue::Counter(counter, counter_value(args.fields(4)?)?);
-    set(site, pipeline, value, one(index(args.i32(3)?))).await
+    set(site, pipeline, value, one(array_index(args.i32(3)?)?)).await
 }
 
 async fn reset_counters(site: &Site, args: Args<'_>) -> Answered {
@@ -141,7 +146,7 @@ impl Register {
 
 async fn read_register(site: &Site, args: Args<'_>) -> Answered {
     let register = Register::of(site, args).await?;
-    let mut cells = one(index(args.i32(3)?));
+    let mut cells = one(array_index(args.i32(3)?)?);
     let reading = site.device.reading().await?;
     let values = reading
         .register_cells(register.id, &mut cells)
@@ -171,14 +176,14 @@ async fn read_registers(site: &Site, args: Args<'_>) -> Answered {
 async fn write_register(site: &Site, args: Args<'_>) -> Answered {
     let register = Register::of(site, args).await?;
     register
-        .set(site, args.i64(4)?, one(index(args.i32(3)?)))
+        .set(site, args.i64(4)?, one(array_index(args.i32(3)?)?))
         .await
 }
 
 /// From the first index to the one before the last.
 async fn write_registers(site: &Site, args: Args<'_>) -> Answered {
     let register = Register::of(site, args).await?;
-    let (start, end) = (index(args.i32(3)?), index(args.i32(4)?));
+    let (start, end) = (array_index(args.i32(3)?)?, array_index(args.i32(4)?)?);
     if start > end || end > register.size {
         let message = format!(
             "expected cells of 0 to {}, found {start} to {end}",

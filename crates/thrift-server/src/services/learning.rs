@@ -1,21 +1,79 @@
-//! Digests: BMv2 sends them over nanomsg and has them acknowledged here. There is no nanomsg here.
+//! Digests: how they are told, and that they have been heard. They are told by nanomsg (`notifications`).
 
-use crate::call::Answered;
+use std::time::Duration;
+
+use super::expect_context;
+use crate::call::{Answer, Answered, Refusal};
+use crate::notifications::NoSuchList;
+use crate::site::Site;
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, LearnCode};
 
 /// None where there is no such call.
-pub(crate) fn answer(call: &str, _args: Args<'_>) -> Option<Answered> {
-    let is_one = matches!(
-        call,
-        "bm_learning_ack"
-            | "bm_learning_ack_buffer"
-            | "bm_learning_set_timeout"
-            | "bm_learning_set_buffer_size"
-    );
-    is_one.then(|| {
-        let message = "digests are not sent over nanomsg: P4Runtime's DigestEntry configures them, and its \
-                       StreamChannel brings them as DigestList and takes DigestListAck";
-        Err(Exception::new(LearnCode::Error, message).into())
+pub(crate) fn answer(site: &Site, call: &str, args: Args<'_>) -> Option<Answered> {
+    Some(match call {
+        "bm_learning_ack" => acknowledge(site, args),
+        "bm_learning_ack_buffer" => acknowledge_buffer(site, args),
+        "bm_learning_set_timeout" => set_timeout(site, args),
+        "bm_learning_set_buffer_size" => set_buffer_size(site, args),
+        _ => return None,
     })
+}
+
+fn acknowledge(site: &Site, args: Args<'_>) -> Answered {
+    expect_context(args)?;
+    let (list, buffer, samples) = (args.i32(2)?, args.i64(3)?, args.all_i32(4)?);
+    let pipeline = site.pipeline()?;
+    let notifications = &site.notifications;
+    let done = notifications.with_lists(&pipeline, |lists| {
+        lists.acknowledge(list, buffer.cast_unsigned(), Some(&samples))
+    });
+    done.map(|()| Answer::Void)
+        .map_err(|error| no_list(&error, list))
+}
+
+fn acknowledge_buffer(site: &Site, args: Args<'_>) -> Answered {
+    expect_context(args)?;
+    let (list, buffer) = (args.i32(2)?, args.i64(3)?);
+    let pipeline = site.pipeline()?;
+    let done = site.notifications.with_lists(&pipeline, |lists| {
+        lists.acknowledge(list, buffer.cast_unsigned(), None)
+    });
+    done.map(|()| Answer::Void)
+        .map_err(|error| no_list(&error, list))
+}
+
+/// 0 waits until there are enough samples.
+fn set_timeout(site: &Site, args: Args<'_>) -> Answered {
+    expect_context(args)?;
+    let (list, timeout_ms) = (args.i32(2)?, args.i32(3)?);
+    let timeout_ms = u64::try_from(timeout_ms).map_err(|_| negative("timeout", timeout_ms))?;
+    let timeout = (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms));
+    let pipeline = site.pipeline()?;
+    let notifications = &site.notifications;
+    let done = notifications.with_lists(&pipeline, |lists| lists.set_timeout(list, timeout));
+    done.map(|()| Answer::Void)
+        .map_err(|error| no_list(&error, list))
+}
+
+fn set_buffer_size(site: &Site, args: Args<'_>) -> Answered {
+    expect_context(args)?;
+    let (list, samples) = (args.i32(2)?, args.i32(3)?);
+    let samples_max = usize::try_from(samples).map_err(|_| negative("buffer size", samples))?;
+    let pipeline = site.pipeline()?;
+    let done = site
+        .notifications
+        .with_lists(&pipeline, |lists| lists.set_samples_max(list, samples_max));
+    done.map(|()| Answer::Void)
+        .map_err(|error| no_list(&error, list))
+}
+
+fn no_list(NoSuchList: &NoSuchList, list: i32) -> Refusal {
+    let message = format!("the program has no learn list {list}");
+    Exception::new(LearnCode::InvalidListId, message).into()
+}
+
+fn negative(what: &str, found: i32) -> Refusal {
+    let message = format!("expected a {what} from 0, found {found}");
+    Exception::new(LearnCode::Error, message).into()
 }

@@ -101,8 +101,8 @@ async fn set(site: &Site, args: Args<'_>, index_field: Option<i16>) -> Answered 
     let config = rates.map_err(|(code, message)| Exception::new(code, message))?;
     let cell = match index_field {
         Some(field) => {
-            let index = index(args.i32(field)?);
-            Some(index..index.saturating_add(1))
+            let index = meter_index(args.i32(field)?)?;
+            Some(index..index + 1)
         }
         None => None,
     };
@@ -127,6 +127,10 @@ async fn set(site: &Site, args: Args<'_>, index_field: Option<i16>) -> Answered 
     Ok(Answer::Void)
 }
 
+fn meter_index(found: i32) -> Result<u64, Exception> {
+    index(found).map_err(|message| Exception::new(MeterCode::InvalidIndex, message))
+}
+
 fn expect_place(entries: &EntryMeters, place: u64) -> Result<(), Refusal> {
     let size = entries.size();
     if place < size {
@@ -138,7 +142,7 @@ fn expect_place(entries: &EntryMeters, place: u64) -> Result<(), Refusal> {
 
 async fn get(site: &Site, args: Args<'_>) -> Answered {
     let (pipeline, named) = find(site, args)?;
-    let index = index(args.i32(3)?);
+    let index = meter_index(args.i32(3)?)?;
     let meter = match named {
         Named::Array(meter) => meter,
         Named::Entries(entries) => {

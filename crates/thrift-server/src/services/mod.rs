@@ -97,7 +97,7 @@ async fn standard(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answer
         "bm_dev_mgr_remove_port" => Some(ports::remove(args)),
         "bm_dev_mgr_show_ports" => Some(ports::show(site).await),
         "bm_serialize_state" => Some(state::serialize(site).await),
-        _ => learning::answer(call, args),
+        _ => learning::answer(site, call, args),
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::expect_context;
 use crate::call::{Answer, Answered, Refusal};
+use crate::notifications::Swap;
 use crate::site::Site;
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, IdCode, SwapCode};
@@ -48,6 +49,7 @@ async fn load(site: &Site, args: Args<'_>) -> Answered {
         Ok(())
     };
     site.in_turn(call).await?;
+    site.notifications.swap(Swap::Loaded);
     Ok(Answer::Void)
 }
 
@@ -63,7 +65,9 @@ async fn swap(site: &Site) -> Answered {
         committed.done().await?;
         Ok(())
     };
+    site.notifications.swap(Swap::Requested);
     site.in_turn(call).await?;
+    site.notifications.swap(Swap::Completed);
     Ok(Answer::Void)
 }
 
@@ -137,11 +141,11 @@ fn id_in(list: &Value, name: &str) -> Option<i32> {
     i32::try_from(found["id"].as_i64()?).ok()
 }
 
-/// The device's number and this port; there are no sockets for notifications, events or a debugger.
+/// The device's number, this port, and where notifications are published; there are no sockets for events or a debugger.
 fn info(site: &Site) -> Answer {
     Answer::structure(&SwitchInfo {
         device_id: i64::try_from(site.config.device_id).unwrap_or(i64::MAX),
         thrift_port: site.config.port.into(),
-        sockets: Default::default(),
+        sockets: [site.config.notifications.clone(), None, None],
     })
 }

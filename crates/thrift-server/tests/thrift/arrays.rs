@@ -179,7 +179,8 @@ async fn meters_have_two_rates_the_lower_first() {
         (0, rates(vec![rate(2.0, 10), rate(1.0, 10)]), 4),
         (0, rates(vec![rate(f64::NAN, 10), rate(1.0, 10)]), 4),
         (0, rates(vec![rate(-1.0, 10), rate(1.0, 10)]), 4),
-        (4, both, 2),
+        (4, both.clone(), 2),
+        (-1, both, 2),
     ];
     for (cell, rates, code) in wrong {
         let args = [of(METER, cell), vec![rates.clone()]].concat();

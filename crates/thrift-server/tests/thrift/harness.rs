@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use control::{Batch, Device, Operation, Pipeline, Registers, SwitchHandle};
 use dataplane::{Program, SwitchConfig};
-use thrift_server::{Server, ServerConfig};
+use thrift_server::{NotificationSocket, Server, ServerConfig};
 use tokio::net::TcpListener;
 
 use crate::client::Client;
@@ -37,6 +37,17 @@ impl Harness {
     }
 
     pub async fn with_workers(n_workers: usize) -> Self {
+        Self::serving(n_workers, None).await
+    }
+
+    /// One that publishes notifications; where it does.
+    pub async fn publishing(address: &str) -> (Self, String) {
+        let socket = NotificationSocket::listen(address).unwrap();
+        let address = socket.address().to_owned();
+        (Self::serving(1, Some(socket)).await, address)
+    }
+
+    async fn serving(n_workers: usize, notifications: Option<NotificationSocket>) -> Self {
         let switch = Arc::new(MemoryLoop::start_workers(
             SwitchConfig::default(),
             8,
@@ -56,8 +67,12 @@ impl Harness {
         let config = ServerConfig {
             device_id: 3,
             port: address.port(),
+            notifications: notifications.as_ref().map(|it| it.address().to_owned()),
         };
         let server = Server::new(config, Arc::clone(&device));
+        if let Some(socket) = notifications {
+            tokio::spawn(server.publish(socket));
+        }
         tokio::spawn(server.serve(listener, std::future::pending()));
         Self {
             switch,

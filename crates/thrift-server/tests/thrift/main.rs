@@ -14,6 +14,7 @@ mod harness;
 #[path = "../../../control/tests/support/memory_loop.rs"]
 mod memory_loop;
 mod multicast;
+mod notifications;
 mod pipelined;
 mod profiles;
 mod programs;

@@ -225,22 +225,6 @@ async fn ports_and_the_switch_are_told() {
 }
 
 #[tokio::test]
-async fn digests_over_nanomsg_are_refused() {
-    let harness = Harness::start().await;
-    let mut client = harness.client().await;
-    for call in [
-        "bm_learning_ack",
-        "bm_learning_ack_buffer",
-        "bm_learning_set_timeout",
-        "bm_learning_set_buffer_size",
-    ] {
-        let args = vec![0.into(), 1.into(), 1.into()];
-        let found = client.try_call(&format!("standard:{call}"), args).await;
-        assert_eq!(found, Err(Refused::Code(3)), "{call}");
-    }
-}
-
-#[tokio::test]
 async fn the_state_is_told_as_json() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
@@ -271,6 +255,7 @@ async fn without_a_program_calls_are_told_so() {
     let config = thrift_server::ServerConfig {
         device_id: 0,
         port: 1,
+        notifications: None,
     };
     let server = thrift_server::Server::new(config, std::sync::Arc::new(device));
     tokio::spawn(server.serve(listener, std::future::pending()));

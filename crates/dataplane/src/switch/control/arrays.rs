@@ -36,7 +36,9 @@ impl Switch {
         index: u64,
         value: CounterValue,
     ) -> Controlled {
-        self.set_counter_cells(counter, index..index.saturating_add(1), value)
+        // The last number has none behind it, so it would be an empty range.
+        self.counter_cell(counter, index)?;
+        self.set_counter_cells(counter, index..index + 1, value)
     }
 
     /// Writes one value to cells of a counter array.
@@ -87,7 +89,9 @@ impl Switch {
         index: u64,
         value: &[u8],
     ) -> Controlled {
-        self.set_register_cells(register, index..index.saturating_add(1), value)
+        // As of counters.
+        self.register_cell(register, index)?;
+        self.set_register_cells(register, index..index + 1, value)
     }
 
     /// Writes one value to cells of a register array.

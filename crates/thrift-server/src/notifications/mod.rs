@@ -1,0 +1,273 @@
+//! What BMv2 publishes by nanomsg: digests, entries that age, ports that come up or go down, programs that are replaced.
+//!
+//! One task listens to the switch and makes messages; each subscriber has a task of its own, which takes them from a
+//! channel of bounded length. So a slow subscriber misses messages, and holds up nobody.
+
+mod lists;
+mod message;
+mod socket;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use control::{
+    DigestNotice, DigestSender, IdleTimeoutNotice, IdleTimeoutSender, LinkState, Pipeline,
+    Subscriber,
+};
+use dataplane::{IdleTimeout, TableId};
+use serde_json::Value;
+use tokio::sync::broadcast::{self, Sender};
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
+
+use crate::limits::{MESSAGES_WAITING_MAX, NOTICES_WAITING_MAX};
+use crate::site::Site;
+pub(crate) use lists::NoSuchList;
+use lists::{Learned, Lists};
+pub(crate) use message::Swap;
+pub use socket::NotificationSocket;
+use socket::Shared;
+
+/// What calls and the publishing task share.
+pub(crate) struct Notifications {
+    device_id: u64,
+    lists: Mutex<Lists>,
+    /// A call may have changed when a list is due.
+    changed: Notify,
+    messages: Sender<Shared>,
+}
+
+impl Notifications {
+    pub(crate) fn new(device_id: u64) -> Self {
+        let (messages, _) = broadcast::channel(MESSAGES_WAITING_MAX);
+        Self {
+            device_id,
+            lists: Mutex::new(Lists::new(device_id)),
+            changed: Notify::new(),
+            messages,
+        }
+    }
+
+    /// Does something to the learn lists of a program.
+    pub(crate) fn with_lists<R>(
+        &self,
+        pipeline: &Pipeline,
+        work: impl FnOnce(&mut Lists) -> R,
+    ) -> R {
+        let done = work(&mut self.lists_of(pipeline));
+        self.changed.notify_one();
+        done
+    }
+
+    /// Tells what becomes of the program.
+    pub(crate) fn swap(&self, swap: Swap) {
+        self.publish(message::swap(self.device_id, swap));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lists_of(&self, pipeline: &Pipeline) -> MutexGuard<'_, Lists> {
+        let mut lists = self.lock();
+        if lists.generation() != pipeline.generation() {
+            lists.begin(pipeline.generation(), &json_of(pipeline));
+        }
+        lists
+    }
+
+    /// Whether anybody was there.
+    fn publish(&self, message: Vec<u8>) -> bool {
+        self.messages.send(message.into()).is_ok()
+    }
+
+    fn publish_learned(&self, lists: &mut Lists, learned: Learned) {
+        if !self.publish(learned.message.clone()) {
+            lists.forget(&learned);
+        }
+    }
+}
+
+fn json_of(pipeline: &Pipeline) -> Value {
+    // Where it was read, it is JSON.
+    serde_json::from_slice(pipeline.config()).unwrap_or_default()
+}
+
+/// What the publishing task listens to.
+pub(crate) struct Events {
+    digests: Receiver<DigestNotice>,
+    idle_timeouts: Receiver<IdleTimeoutNotice>,
+    ports: watch::Receiver<u64>,
+}
+
+impl Events {
+    /// Everything that happens from now on.
+    pub(crate) fn of(site: &Site) -> Self {
+        let (sender, digests) = DigestSender::channel(NOTICES_WAITING_MAX);
+        site.device.subscribe(Subscriber::Digests(sender));
+        let (sender, idle_timeouts) = IdleTimeoutSender::channel(NOTICES_WAITING_MAX);
+        site.device.subscribe(Subscriber::IdleTimeouts(sender));
+        let ports = site.device.port_changes();
+        Self {
+            digests,
+            idle_timeouts,
+            ports,
+        }
+    }
+}
+
+/// Publishes what happens until the switch stops.
+pub(crate) async fn publish(site: Arc<Site>, mut events: Events, socket: NotificationSocket) {
+    let serving = tokio::spawn(socket.serve(site.notifications.messages.clone()));
+    let (mut aged, mut up) = (Aged::default(), BTreeMap::new());
+    // As BMv2, which tells of every port that is up when it begins to look.
+    events.ports.mark_changed();
+    loop {
+        let due = site.notifications.lock().next_due();
+        let waited = async {
+            match due {
+                Some(due) => sleep_until(due).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            digest = events.digests.recv() => match digest {
+                Some(digest) => learn(&site, &digest),
+                None => break,
+            },
+            () = waited => {}
+            () = site.notifications.changed.notified() => {}
+            notice = events.idle_timeouts.recv() => match notice {
+                Some(first) => aged.tell(&site, first, &mut events.idle_timeouts).await,
+                None => break,
+            },
+            changed = events.ports.changed() => match changed {
+                Ok(()) => tell_ports(&site, &mut up).await,
+                Err(_) => break,
+            },
+        }
+        let mut lists = site.notifications.lock();
+        for learned in lists.due(Instant::now()) {
+            site.notifications.publish_learned(&mut lists, learned);
+        }
+    }
+    serving.abort();
+}
+
+fn learn(site: &Site, notice: &DigestNotice) {
+    // One of a program that was replaced meanwhile has no list.
+    let Some(pipeline) = site.device.committed() else {
+        return;
+    };
+    if pipeline.generation() != notice.generation {
+        return;
+    }
+    let mut lists = site.notifications.lists_of(&pipeline);
+    let digest = &notice.digest;
+    if let Some(learned) = lists.push(&digest.name, &digest.members, Instant::now()) {
+        site.notifications.publish_learned(&mut lists, learned);
+    }
+}
+
+/// What is told of entries that age.
+#[derive(Default)]
+struct Aged {
+    n_messages: u64,
+    generation: u64,
+    /// The numbers of tables in BMv2's JSON, by name.
+    tables: HashMap<String, i32>,
+}
+
+impl Aged {
+    /// Tells of an entry, and of those that wait behind it, a message a table.
+    async fn tell(
+        &mut self,
+        site: &Site,
+        first: IdleTimeoutNotice,
+        rest: &mut Receiver<IdleTimeoutNotice>,
+    ) {
+        let mut notices = vec![first];
+        while notices.len() < NOTICES_WAITING_MAX
+            && let Ok(notice) = rest.try_recv()
+        {
+            notices.push(notice);
+        }
+        let Some(pipeline) = site.device.committed() else {
+            return;
+        };
+        self.begin(&pipeline);
+        let mut by_table: BTreeMap<TableId, Vec<IdleTimeout>> = BTreeMap::new();
+        for notice in notices {
+            if notice.generation == pipeline.generation() {
+                let entries = by_table.entry(notice.idle.table).or_default();
+                entries.push(notice.idle);
+            }
+        }
+        for (table, idle) in by_table {
+            let named = site.read_first(&pipeline, move |switch| {
+                let program = switch.program()?;
+                let name = program.table_info(table)?.name.clone();
+                let handle = |idle: &IdleTimeout| {
+                    switch.entry_handle(table, &idle.entry.key, idle.entry.priority)
+                };
+                let handles = idle.iter().filter_map(handle).map(|handle| handle.0);
+                Some((name, handles.collect::<Vec<u32>>()))
+            });
+            // An entry that is gone has no handle.
+            let Ok(Some((name, handles))) = named.await else {
+                continue;
+            };
+            let Some(table) = self.tables.get(&name).filter(|_| !handles.is_empty()) else {
+                continue;
+            };
+            let notifications = &site.notifications;
+            let device_id = notifications.device_id;
+            notifications.publish(message::ageing(
+                device_id,
+                self.n_messages,
+                *table,
+                &handles,
+            ));
+            self.n_messages += 1;
+        }
+    }
+
+    fn begin(&mut self, pipeline: &Pipeline) {
+        if self.generation == pipeline.generation() {
+            return;
+        }
+        let json = json_of(pipeline);
+        let pipelines = json["pipelines"].as_array().into_iter().flatten();
+        let tables = pipelines.filter_map(|pipeline| pipeline["tables"].as_array());
+        let number = |table: &Value| {
+            let id = i32::try_from(table["id"].as_i64()?).ok()?;
+            Some((table["name"].as_str()?.to_owned(), id))
+        };
+        self.tables = tables.flatten().filter_map(number).collect();
+        self.generation = pipeline.generation();
+    }
+}
+
+/// Tells of the ports that have come up or gone down since the last call; a port begins as one that is down.
+async fn tell_ports(site: &Site, up: &mut BTreeMap<u16, bool>) {
+    let Ok(ports) = site.device.ports().await else {
+        return;
+    };
+    let mut changed = Vec::new();
+    for port in ports {
+        let status = port.status;
+        // What has no interface has no link either.
+        if status.link == LinkState::None {
+            continue;
+        }
+        let was_up = up.insert(status.id.0, status.is_up()).unwrap_or(false);
+        if was_up != status.is_up() {
+            changed.push((status.id.0, status.is_up()));
+        }
+    }
+    if !changed.is_empty() {
+        let message = message::ports(site.notifications.device_id, &changed);
+        site.notifications.publish(message);
+    }
+}

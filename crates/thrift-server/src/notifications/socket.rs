@@ -1,0 +1,317 @@
+//! The publishing side of nanomsg's PUB/SUB over TCP and Unix sockets (the mappings `sp-tcp-mapping-01` and
+//! `sp-ipc-mapping-01` of its RFCs): both ends say in 8 bytes what they are, then messages go to the subscriber, each with
+//! its length in front. A subscriber says nothing; what it is not interested in it leaves out itself.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::{Domain, SockAddr, Socket, Type};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Semaphore;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{Receiver, Sender};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::limits::{ACCEPT_RETRY_MS, HANDSHAKE_S, STALL_S, SUBSCRIBERS_MAX};
+
+/// Who publishes, who subscribes.
+const PUBLISHER: [u8; 8] = *b"\0SP\0\0\x20\0\0";
+const SUBSCRIBER: [u8; 8] = *b"\0SP\0\0\x21\0\0";
+
+/// In front of each message over a Unix socket: it is one, and no memory that both share.
+const IN_BAND: u8 = 1;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 16;
+
+/// A message as all subscribers share it.
+pub(crate) type Shared = Arc<[u8]>;
+
+/// Where notifications are published, before they are.
+#[derive(Debug)]
+pub struct NotificationSocket {
+    listener: Listener,
+    address: String,
+    /// Removed at the end.
+    _file: Option<SocketFile>,
+}
+
+#[derive(Debug)]
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// The name of a Unix socket, which outlives it unless somebody removes it.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    /// Of this very socket: another may have taken its name.
+    inode: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if inode(&self.path).is_ok_and(|found| found == self.inode) {
+            // It is in nobody's way: the next switch takes the name of a socket that nobody listens on.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn inode(path: &Path) -> io::Result<(u64, u64)> {
+    let metadata = fs::symlink_metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+impl NotificationSocket {
+    /// Listens on an address in nanomsg's form, `ipc://PATH` or `tcp://HOST:PORT`; `*` stands for every address. The
+    /// file of a path is for the switch's own user; one that a switch left behind is taken.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for another address; else what the system says.
+    pub fn listen(address: &str) -> io::Result<Self> {
+        if let Some(path) = address.strip_prefix("ipc://").filter(|it| !it.is_empty()) {
+            let path = PathBuf::from(path);
+            let listener = match listen_unix(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left(&path) => {
+                    fs::remove_file(&path)?;
+                    listen_unix(&path)?
+                }
+                listener => listener?,
+            };
+            let inode = inode(&path)?;
+            return Ok(Self {
+                listener: Listener::Unix(listener),
+                address: address.to_owned(),
+                _file: Some(SocketFile { path, inode }),
+            });
+        }
+        let Some(host) = address.strip_prefix("tcp://") else {
+            let message = format!("expected ipc://PATH or tcp://HOST:PORT, found {address}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        };
+        let host = match host.strip_prefix("*:") {
+            Some(port) => format!("0.0.0.0:{port}"),
+            None => host.to_owned(),
+        };
+        let addresses: Vec<SocketAddr> = host.to_socket_addrs()?.collect();
+        let listener = TcpListener::bind(&*addresses)?;
+        listener.set_nonblocking(true)?;
+        let address = format!("tcp://{}", listener.local_addr()?);
+        Ok(Self {
+            listener: Listener::Tcp(listener),
+            address,
+            _file: None,
+        })
+    }
+
+    /// Where subscribers find it.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The address beneath, of a socket that others than this machine may reach.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match &self.listener {
+            Listener::Tcp(listener) => listener.local_addr().ok(),
+            Listener::Unix(_) => None,
+        }
+    }
+
+    /// Sends each message to everybody who is there, until nobody publishes any more.
+    pub(super) async fn serve(self, messages: Sender<Shared>) -> io::Result<()> {
+        let Self {
+            listener, _file, ..
+        } = self;
+        match listener {
+            Listener::Tcp(listener) => {
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                accept_all(listener, messages).await
+            }
+            Listener::Unix(listener) => {
+                let listener = tokio::net::UnixListener::from_std(listener)?;
+                accept_all(listener, messages).await
+            }
+        }
+    }
+}
+
+/// What subscribers connect to.
+trait Accept {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// Whether each message has [`IN_BAND`] in front.
+    const IS_IPC: bool;
+
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Accept for tokio::net::TcpListener {
+    type Stream = tokio::net::TcpStream;
+
+    const IS_IPC: bool = false;
+
+    async fn accept(&self) -> io::Result<Self::Stream> {
+        let (stream, _) = self.accept().await?;
+        crate::connections::prepare(&stream);
+        Ok(stream)
+    }
+}
+
+impl Accept for tokio::net::UnixListener {
+    type Stream = tokio::net::UnixStream;
+
+    const IS_IPC: bool = true;
+
+    async fn accept(&self) -> io::Result<Self::Stream> {
+        Ok(self.accept().await?.0)
+    }
+}
+
+/// Only its own user may connect, from the first moment on.
+fn listen_unix(path: &Path) -> io::Result<UnixListener> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    let file = File::from(OwnedFd::from(socket));
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    let socket = Socket::from(OwnedFd::from(file));
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(OwnedFd::from(socket).into())
+}
+
+/// Whether a path is that of a socket on which nobody listens.
+fn is_left(path: &Path) -> bool {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    is_socket && UnixStream::connect(path).is_err_and(refused)
+}
+
+async fn accept_all<L: Accept>(listener: L, messages: Sender<Shared>) -> io::Result<()> {
+    let places = Arc::new(Semaphore::new(SUBSCRIBERS_MAX));
+    let mut subscribers = JoinSet::new();
+    loop {
+        tokio::select! {
+            Some(_) = subscribers.join_next() => {}
+            accepted = Accept::accept(&listener) => match accepted {
+                Ok(stream) => {
+                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                        tracing::warn!(
+                            event = "notifications_full",
+                            "a subscriber of notifications was turned away: there are {SUBSCRIBERS_MAX}"
+                        );
+                        continue;
+                    };
+                    // It has what is published from now on, though it may not know yet that it is connected.
+                    let messages = messages.subscribe();
+                    subscribers.spawn(async move {
+                        let _place = place;
+                        // What breaks a connection is the subscriber's end of it.
+                        let _ = serve(stream, L::IS_IPC, messages).await;
+                    });
+                }
+                // Without a descriptor left the kernel would refuse at once, again and again.
+                Err(_) => tokio::time::sleep(Duration::from_millis(ACCEPT_RETRY_MS)).await,
+            },
+        }
+    }
+}
+
+/// One subscriber, until it leaves, or takes nothing for long. One that is slow misses the oldest messages.
+async fn serve(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    is_ipc: bool,
+    mut messages: Receiver<Shared>,
+) -> io::Result<()> {
+    let handshake = async {
+        stream.write_all(&PUBLISHER).await?;
+        let mut peer = [0; 8];
+        stream.read_exact(&mut peer).await?;
+        match peer == SUBSCRIBER {
+            true => Ok(()),
+            false => Err(io::Error::from(io::ErrorKind::InvalidData)),
+        }
+    };
+    timeout(Duration::from_secs(HANDSHAKE_S), handshake).await??;
+    let mut nothing = [0; 1];
+    loop {
+        let message = tokio::select! {
+            message = messages.recv() => message,
+            // It leaves, or is no subscriber.
+            _ = stream.read(&mut nothing) => return Ok(()),
+        };
+        let message = match message {
+            Ok(message) => message,
+            Err(RecvError::Lagged(n_missed)) => {
+                tracing::warn!(
+                    event = "notifications_missed",
+                    messages = n_missed,
+                    "a subscriber of notifications is too slow and misses {n_missed} messages"
+                );
+                continue;
+            }
+            Err(RecvError::Closed) => return Ok(()),
+        };
+        let mut bytes = Vec::with_capacity(9 + message.len());
+        bytes.extend(is_ipc.then_some(IN_BAND));
+        bytes.extend((message.len() as u64).to_be_bytes());
+        bytes.extend_from_slice(&message);
+        timeout(Duration::from_secs(STALL_S), stream.write_all(&bytes)).await??;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("reprise-{name}-{}", std::process::id()))
+    }
+
+    fn listen(path: &Path) -> io::Result<NotificationSocket> {
+        NotificationSocket::listen(&format!("ipc://{}", path.display()))
+    }
+
+    #[test]
+    fn the_file_is_its_users_and_goes_with_the_socket() {
+        let path = path("notifications-mode");
+        let socket = listen(&path).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let second = listen(&path).err().map(|error| error.kind());
+        assert_eq!(second, Some(io::ErrorKind::AddrInUse), "it is in use");
+        drop(socket);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_a_killed_switch_left_is_taken_and_what_is_no_socket_is_not() {
+        let path = path("notifications-left");
+        drop(listen_unix(&path).unwrap());
+        assert!(path.exists());
+        drop(listen(&path).unwrap());
+        fs::write(&path, "mine").unwrap();
+        let refused = listen(&path).err().map(|error| error.kind());
+        assert_eq!(refused, Some(io::ErrorKind::AddrInUse));
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn an_address_of_another_kind_is_refused() {
+        for address in ["inproc://x", "ipc://", "/tmp/x", "tcp:/x"] {
+            let refused = NotificationSocket::listen(address).err();
+            let kind = refused.map(|error| error.kind());
+            assert_eq!(kind, Some(io::ErrorKind::InvalidInput), "{address}");
+        }
+    }
+}
