@@ -90,8 +90,22 @@ class StreamOf(_Model):
     """At random between two."""
     media: str | None = None
     """A trace in `lab/media/`."""
-    packets: Annotated[int, Field(ge=1)] | None = None
-    """A burst of so many; otherwise it lasts as long as the part's `duration_s`."""
+    packets: Annotated[int, Field(ge=1)] | dict[int, Annotated[int, Field(ge=1)]] | None = None
+    """A burst of so many, or so many by the number of participants; otherwise it lasts as long as
+    the part's `duration_s`."""
+
+    def packets_at(self, participants: int) -> int | None:
+        """Of its burst, if it is one."""
+        if isinstance(self.packets, dict):
+            return self.packets[participants]
+        return self.packets
+
+    @property
+    def packets_max(self) -> int:
+        """Of its burst at any number of participants; 0: it is none."""
+        if isinstance(self.packets, dict):
+            return max(self.packets.values())
+        return self.packets or 0
 
     @model_validator(mode="after")
     def _has_one_pace(self) -> Self:
@@ -183,6 +197,8 @@ class Part(_Model):
     bound of a conversation, or 20 ms for musicians."""
     stop_when_broken: bool = False
     """No larger size once a row is broken."""
+    split: bool = False
+    """A sender's packets go to its streams in turn, and are not sent in each."""
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
@@ -198,7 +214,29 @@ class Part(_Model):
         ports = [stream.udp_port for stream in self.streams]
         if len(set(ports)) != len(ports):
             raise ValueError(f"streams: expected a udp_port each, found {ports}")
+        self._check_packets()
         return self
+
+    def _check_packets(self) -> None:
+        for stream in self.streams:
+            if isinstance(stream.packets, dict):
+                sizes = self.participants or self.viewers
+                known = () if isinstance(sizes, Search) else sizes
+                wanted = {size + self._alone for size in known}
+                if not known or not wanted <= stream.packets.keys():
+                    raise ValueError(
+                        "streams: packets: expected a number for each number of participants, "
+                        f"found {sorted(stream.packets)}"
+                    )
+        first, *others = self.streams
+        paced = {"interval_ms", "frame_len_bytes", "packets"}
+        if self.split and (
+            first.interval_ms is None
+            or any(
+                one.model_dump(include=paced) != first.model_dump(include=paced) for one in others
+            )
+        ):
+            raise ValueError("split: expected streams of the same interval_ms, lengths and packets")
 
     def _check_variants(self) -> None:
         """A misspelt one must not leave a row out in silence."""

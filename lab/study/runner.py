@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lab import meter
 from lab.bench.suite import measurement_of
-from lab.experiment import Benchmark, Cell, Experiment, Part, Place
+from lab.experiment import Benchmark, Cell, Experiment, Part, Place, StreamOf
 from lab.meter import SHORT_FRAME_BELOW_BYTES, MeterError, Seen, Sending, least_frame_len
 from lab.netns import is_root_of_system
 from lab.offered import copies_due, copies_missing, duration_s, sendings_of, streams_of, viewers_of
@@ -278,12 +278,17 @@ def planned_s(cells: Sequence[Cell], experiment: Experiment) -> float:
 
 
 def _cell_s(part: Part) -> float:
-    lasts = [
-        (of.packets or 0)
-        * (_len(of.frame_len_bytes) * 8e-6 / of.bitrate_mbps if of.bitrate_mbps else 0)
-        for of in part.streams
-    ]
+    lasts = [of.packets_max * _interval_s(of) for of in part.streams]
     return OVERHEAD_S + (max(lasts) or part.duration_s)
+
+
+def _interval_s(of: StreamOf) -> float:
+    """From one packet of a burst to the next."""
+    if of.bitrate_mbps:
+        return _len(of.frame_len_bytes) * 8e-6 / of.bitrate_mbps
+    if of.packets_per_s:
+        return 1 / of.packets_per_s
+    return sum(of.interval_ms) / 2e3 if of.interval_ms else 0.0
 
 
 def _len(frame_len_bytes: int | tuple[int, int]) -> int:

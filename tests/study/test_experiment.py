@@ -135,8 +135,8 @@ BAD: dict[str, str] = {
     HEAD + "  - {part: a, measure: fanout}\n  - {part: b, measure: fanout}\n": "measure: expected "
     "each once, found fanout twice",
     HEAD + "  - {part: a, measure: speed}\n": "parts.0.measure: expected 'pipeline', 'growth', "
-    "'fanout', 'overload', 'priority', 'pktswitch', 'kernel', 'switching', 'pisces' or 'neobft', "
-    "found 'speed'",
+    "'fanout', 'overload', 'priority', 'pktswitch', 'kernel', 'switching', 'scaling', 'pisces' or "
+    "'neobft', found 'speed'",
     HEAD + PART + VIEWERS + STREAMS + "    sweep: 3\n": "sweep: expected paths with a list of "
     "values, found 3",
     HEAD + PART + VIEWERS + STREAMS + "    sweep: {runs: []}\n": "sweep: expected paths with a "
