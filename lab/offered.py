@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from lab import media
 from lab.experiment import Cell, Part, StreamOf
 from lab.meter import SHORT_FRAME_BELOW_BYTES, Sending, Slot, Steady, Trace
+from lab.pcap import times_and_lengths
 from lab.sites import VIEWER_UDP_PORT, Participant, Site, Stream
 
 
@@ -72,6 +73,8 @@ def packets_of(of: StreamOf, part: Part, chance: random.Random, cell: Cell) -> S
     n_packets, n_senders = of.packets_at(cell.participants), cell.senders
     if of.interval_ms is not None:
         return _at_random(of, part, chance, n_packets)
+    if of.pcap is not None:
+        return _of_pcap(of, n_packets, part)
     if of.media is not None:
         begin = chance if n_senders > 1 else None
         return _of_media(of.media, n_packets, part, begin)
@@ -116,6 +119,14 @@ def _of_media(name: str, n_packets: int | None, part: Part, chance: random.Rando
     packets = trace.lasting(part.duration_s, begin_ns)[:n_packets]
     least = SHORT_FRAME_BELOW_BYTES
     return Trace(tuple((one.time_ns, max(least, one.frame_len_bytes)) for one in packets))
+
+
+def _of_pcap(of: StreamOf, n_packets: int | None, part: Part) -> Trace:
+    """A capture once, as long as the part lasts; short frames are as long as the meter needs."""
+    found = times_and_lengths(of.pcap_file.read_bytes())
+    packets = [(at, length) for at, length in found if at < part.duration_s * 1e9][:n_packets]
+    least = SHORT_FRAME_BELOW_BYTES
+    return Trace(tuple((at, max(least, length)) for at, length in packets))
 
 
 def duration_s(sendings: Sequence[Sending]) -> float:
