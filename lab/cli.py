@@ -19,10 +19,11 @@ from lab.files import write_whole
 from lab.netns import NamespaceError, require_namespaces
 from lab.process import REPOSITORY, ChildError, interrupt_on_termination
 from lab.rows import ROWS, bmv2
+from lab.sites import LOAD_CPU, SFU_CPU
 from lab.study import compare_benchmarks
 from lab.study.compare import HEADER, Side, compared
 from lab.study.derive import REPORT, Derived, NothingMeasuredError, derive
-from lab.study.folder import Folder, FolderError, folders
+from lab.study.folder import EXPERIMENT, Folder, FolderError, folders
 from lab.study.index import n_due_rows, rows_without_results, write_index
 from lab.study.keep import README, current_readme, keep
 from lab.study.machine import session
@@ -97,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         const=Path(),
         metavar="DIR",
-        help="continue a run in DIR; without DIR, the newest unfinished run of this study",
+        help="continue a run in DIR; without DIR, the newest run of this study",
     )
     run.add_argument(
         "--only",
@@ -171,6 +172,7 @@ def _run(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
             raise ExperimentError(f"--bmv2: expected a program, found {arguments.bmv2}")
         os.environ[bmv2.VARIABLE] = str(arguments.bmv2.resolve())
     _check_only(arguments)
+    _choose_processors(arguments)
     if os.geteuid() != 0:
         _install_packages(arguments)
         os.execv(IN_NAMESPACES, [str(IN_NAMESPACES), str(THIS), *typed])
@@ -181,6 +183,23 @@ def _run(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
     if arguments.study == ALL:
         return _run_all(arguments, typed)
     return _run_one(_folder(arguments, arguments.study), arguments, typed)
+
+
+def _choose_processors(arguments: argparse.Namespace) -> None:
+    """Begins this program anew where the experiment names other processors than it has."""
+    if arguments.study == ALL:
+        return
+    wanted = _experiment(arguments.study, is_quick=arguments.quick).processors
+    known_cpus = os.sched_getaffinity(0)
+    default = (wanted.sfu, wanted.load) == (0, 1)
+    if not default and not {wanted.sfu, wanted.load} <= known_cpus:
+        raise ExperimentError(
+            f"processors: expected some of {', '.join(map(str, sorted(known_cpus)))}, found "
+            f"{wanted.sfu} and {wanted.load}"
+        )
+    if (wanted.sfu, wanted.load) != (SFU_CPU, LOAD_CPU):
+        os.environ.update(REPRISE_SFU_CPU=str(wanted.sfu), REPRISE_LOAD_CPU=str(wanted.load))
+        os.execv(sys.executable, [sys.executable, "-m", "lab.cli", *sys.argv[1:]])
 
 
 def _run_all(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
@@ -291,8 +310,19 @@ def _folder(arguments: argparse.Namespace, study: str) -> Folder:
             )
         return folder
     newest = _newest(arguments, study)
-    if newest is None or newest.is_complete:
-        raise FolderError(f"no unfinished folder of {name} under {arguments.results}")
+    if newest is None:
+        raise FolderError(f"no folder of {name} under {arguments.results}")
+    if newest.is_complete:
+        raise FolderError(
+            f"the newest folder of {name}, {newest.path}, is complete; --resume DIR goes on with "
+            "an older one"
+        )
+    if (newest.path / EXPERIMENT).read_text() != _file_of(study).read_text():
+        raise FolderError(
+            f"{_file_of(study)} has changed since {newest.path} began; --resume {newest.path} goes "
+            "on with what it was"
+        )
+    print(f"reprise-lab: going on with {newest.path}", file=sys.stderr)
     return newest
 
 
@@ -304,14 +334,14 @@ def _new(arguments: argparse.Namespace, study: str) -> Folder:
 
 
 def _newest(arguments: argparse.Namespace, study: str) -> Folder | None:
-    """The newest folder of an experiment that is unfinished, or else the newest, in this form."""
+    """The newest folder of an experiment in this form."""
     name = _experiment(study, is_quick=arguments.quick).experiment
     found = [
         folder
         for folder in reversed(folders(arguments.results))
         if folder.experiment.experiment == name and folder.is_quick == arguments.quick
     ]
-    return next((one for one in found if not one.is_complete), found[0] if found else None)
+    return found[0] if found else None
 
 
 def _report(folder: Folder) -> int:

@@ -21,6 +21,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    PrivateAttr,
     Tag,
     ValidationError,
     model_validator,
@@ -28,12 +29,14 @@ from pydantic import (
 
 from lab import media
 from lab.meter import FRAME_LEN_MAX_BYTES, FRAME_LEN_MIN_BYTES
+from lab.pcap import PcapError, times_and_lengths
 from lab.rows import ROWS
 from lab.rows.added import RowsError, add_rows
 from lab.rows.row import Variant
-from lab.sites import SFU_UDP_PORT
+from lab.sites import MTU_BYTES, SFU_UDP_PORT, SITES, Site
 
 FOLDER = Path(__file__).with_name("experiments")
+ETHERNET_BYTES = 14
 TRIAL_S = 60.0
 """Of RFC 2544, section 24."""
 _SPAN = re.compile(r"(\d+)\.\.(\d+)(?: by (\d+))?")
@@ -90,14 +93,38 @@ class StreamOf(_Model):
     """At random between two."""
     media: str | None = None
     """A trace in `lab/media/`."""
-    packets: Annotated[int, Field(ge=1)] | None = None
-    """A burst of so many; otherwise it lasts as long as the part's `duration_s`."""
+    pcap: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")] | None = None
+    """A capture beside the experiment's file: the times and lengths of its frames."""
+    _folder: Path = PrivateAttr(default=Path())
+    packets: Annotated[int, Field(ge=1)] | dict[int, Annotated[int, Field(ge=1)]] | None = None
+    """A burst of so many, or so many by the number of participants; otherwise it lasts as long as
+    the part's `duration_s`."""
+
+    def packets_at(self, participants: int) -> int | None:
+        """Of its burst, if it is one."""
+        if isinstance(self.packets, dict):
+            return self.packets[participants]
+        return self.packets
+
+    @property
+    def pcap_file(self) -> Path:
+        """Where its capture is."""
+        return self._folder / (self.pcap or "")
+
+    @property
+    def packets_max(self) -> int:
+        """Of its burst at any number of participants; 0: it is none."""
+        if isinstance(self.packets, dict):
+            return max(self.packets.values())
+        return self.packets or 0
 
     @model_validator(mode="after")
     def _has_one_pace(self) -> Self:
-        paces = (self.bitrate_mbps, self.packets_per_s, self.interval_ms, self.media)
+        paces = (self.bitrate_mbps, self.packets_per_s, self.interval_ms, self.media, self.pcap)
         if sum(pace is not None for pace in paces) != 1:
-            raise ValueError("expected one of bitrate_mbps, packets_per_s, interval_ms and media")
+            raise ValueError(
+                "expected one of bitrate_mbps, packets_per_s, interval_ms, media and pcap"
+            )
         for name in ("interval_ms", "frame_len_bytes"):
             between = getattr(self, name)
             if isinstance(between, tuple) and between[0] > between[1]:
@@ -160,6 +187,10 @@ _Sizes = Annotated[
 ]
 
 
+def _senders(value: object) -> object:
+    return 1 if value == "one" else value
+
+
 class Part(_Model):
     """Rows that are offered the same."""
 
@@ -169,7 +200,10 @@ class Part(_Model):
     rows: Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(min_length=1)]
     variants: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
     """`ENGINE PORT WAIT`, for rows that have a choice; without any, each row's usual one."""
-    senders: Literal["one", "everybody"] = "one"
+    senders: Annotated[
+        Annotated[int, Field(ge=1, le=64)] | Literal["everybody"], BeforeValidator(_senders)
+    ] = 1
+    """`one`; so many, which are the first participants and send to all others; or `everybody`."""
     viewers: _Sizes = ()
     """With one sender: of its streams. Several numbers, or `{first:, most:}` to find the knee."""
     participants: _Sizes = ()
@@ -183,6 +217,8 @@ class Part(_Model):
     bound of a conversation, or 20 ms for musicians."""
     stop_when_broken: bool = False
     """No larger size once a row is broken."""
+    split: bool = False
+    """A sender's packets go to its streams in turn, and are not sent in each."""
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
@@ -198,7 +234,29 @@ class Part(_Model):
         ports = [stream.udp_port for stream in self.streams]
         if len(set(ports)) != len(ports):
             raise ValueError(f"streams: expected a udp_port each, found {ports}")
+        self._check_packets()
         return self
+
+    def _check_packets(self) -> None:
+        for stream in self.streams:
+            if isinstance(stream.packets, dict):
+                sizes = self.participants or self.viewers
+                known = () if isinstance(sizes, Search) else sizes
+                wanted = {size + self._alone for size in known}
+                if not known or not wanted <= stream.packets.keys():
+                    raise ValueError(
+                        "streams: packets: expected a number for each number of participants, "
+                        f"found {sorted(stream.packets)}"
+                    )
+        first, *others = self.streams
+        paced = {"interval_ms", "frame_len_bytes", "packets"}
+        if self.split and (
+            first.interval_ms is None
+            or any(
+                one.model_dump(include=paced) != first.model_dump(include=paced) for one in others
+            )
+        ):
+            raise ValueError("split: expected streams of the same interval_ms, lengths and packets")
 
     def _check_variants(self) -> None:
         """A misspelt one must not leave a row out in silence."""
@@ -218,18 +276,17 @@ class Part(_Model):
     def _check_sizes(self) -> None:
         sizes, others = (
             (self.viewers, self.participants)
-            if self.senders == "one"
+            if self.senders == 1
             else (self.participants, self.viewers)
         )
         if not sizes or others:
-            raise ValueError(
-                "expected viewers with `senders: one`, participants with `senders: everybody`"
-            )
+            raise ValueError("expected viewers with `senders: one`, participants with more senders")
         least = sizes.first if isinstance(sizes, Search) else min(sizes)
-        if self.senders == "everybody" and least < 2:
-            raise ValueError(f"participants: expected 2 or more, found {least}")
+        least_senders = 2 if self.senders == "everybody" else self.senders
+        if self.participants and least < least_senders:
+            raise ValueError(f"participants: expected {least_senders} or more, found {least}")
         if not isinstance(sizes, Search):
-            _check_once("viewers" if self.senders == "one" else "participants", sizes)
+            _check_once("viewers" if self.senders == 1 else "participants", sizes)
 
     def variants_of(self, row: str) -> list[Variant]:
         """Those of a row that are run."""
@@ -237,6 +294,20 @@ class Part(_Model):
         if not self.variants or len(known) == 1:
             return [known[0]]
         return [one for one in known if str(one) in self.variants]
+
+    @property
+    def frame_len_max_bytes(self) -> int:
+        """The longest frame of any stream."""
+        longest = 0
+        for of in self.streams:
+            if of.pcap:
+                lengths = times_and_lengths(of.pcap_file.read_bytes())
+                longest = max(longest, *(length for _, length in lengths))
+            elif isinstance(of.frame_len_bytes, int):
+                longest = max(longest, of.frame_len_bytes)
+            else:
+                longest = max(longest, *of.frame_len_bytes)
+        return longest
 
     @property
     def size_max(self) -> int:
@@ -247,7 +318,7 @@ class Part(_Model):
     @property
     def _alone(self) -> int:
         """Participants beside those that are counted: the one sender."""
-        return 1 if self.senders == "one" else 0
+        return 1 if self.senders == 1 else 0
 
     def sizes(self, broken: Mapping[int, bool]) -> list[int]:
         """Participants at which it is run, with the results so far, in order."""
@@ -267,7 +338,7 @@ class Part(_Model):
     def cells(self, place: "Place", broken: Mapping[int, bool]) -> list["Cell"]:
         """The runs of a place, as far as they are known."""
         return [
-            Cell(place, size, 1 if self.senders == "one" else size, run)
+            Cell(place, size, size if self.senders == "everybody" else self.senders, run)
             for size, run in itertools.product(self.sizes(broken), range(1, self.runs + 1))
         ]
 
@@ -323,6 +394,29 @@ def _kind(value: object) -> str:
     return "benchmark" if is_benchmark else "load"
 
 
+_FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+
+
+class Processors(_Model):
+    """Where the row and the load run."""
+
+    sfu: Annotated[int, Field(ge=0, le=4095)] = 0
+    load: Annotated[int, Field(ge=0, le=4095)] = 1
+
+    @model_validator(mode="after")
+    def _are_two(self) -> Self:
+        if self.sfu == self.load:
+            raise ValueError(f"expected two processors, found {self.sfu} for both")
+        return self
+
+
+class Interfaces(_Model):
+    """Interfaces of the machine in place of a veth pair, joined by a cable or a switch."""
+
+    hosts: Annotated[str, Field(pattern=r"^[^/\s]{1,15}$")]
+    sfu: Annotated[str, Field(pattern=r"^[^/\s]{1,15}$")]
+
+
 class Experiment(_Model):
     """A file."""
 
@@ -331,6 +425,12 @@ class Experiment(_Model):
     source: str
     rows_from: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+\.py$")] = ""
     """A Python file beside this one with rows of its own (docs/add-a-row.md)."""
+    files: Annotated[tuple[_FileName, ...], BeforeValidator(_as_list)] = ()
+    """Files beside this one that `rows_from` or a load needs: the study's folder has copies."""
+    processors: Processors = Processors()
+    """The row's and the load's."""
+    interfaces: Interfaces | None = None
+    """In place of the veth pair, for loads on one port."""
     parts: Annotated[
         tuple[
             Annotated[
@@ -349,7 +449,25 @@ class Experiment(_Model):
         if twice:
             raise ValueError(f"parts: expected names of their own, found {', '.join(twice)} twice")
         _check_once("measure", [part.measure for part in self.benchmarks])
+        several = [part.part for part in self.loads if part.topology != "one_port"]
+        if self.interfaces and (several or self.benchmarks):
+            others = [*several, *(part.part for part in self.benchmarks)]
+            raise ValueError(
+                f"interfaces: expected loads on one port only, found {', '.join(others)}"
+            )
+        for part in self.benchmarks:
+            for row in part.rows:
+                if row not in ROWS:
+                    raise ValueError(f"rows: expected one of {', '.join(ROWS)}, found {row!r}")
+            if part.rows and part.measure != "fanout":
+                raise ValueError(f"rows: only fanout takes rows of one's own, found {part.measure}")
         return self
+
+    @property
+    def beside(self) -> list[str]:
+        """The names of all files that it needs."""
+        pcaps = [of.pcap for part in self.loads for of in part.streams if of.pcap]
+        return list(dict.fromkeys(filter(None, [self.rows_from, *self.files, *pcaps])))
 
     @property
     def loads(self) -> list[Part]:
@@ -364,6 +482,14 @@ class Experiment(_Model):
     def places(self) -> list["Place"]:
         """All of them, in order."""
         return [place for part in self.loads for place in part.places()]
+
+    def site(self, part: Part) -> Site:
+        """A new site for a part."""
+        site = SITES[part.topology](part.size_max)
+        site.mtu_bytes = max(MTU_BYTES, part.frame_len_max_bytes - ETHERNET_BYTES)
+        if self.interfaces:
+            site.real = (self.interfaces.hosts, self.interfaces.sfu)
+        return site
 
     def part(self, name: str) -> Part:
         """The load of that name."""
@@ -425,10 +551,13 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def parse(text: str, name: str, *, is_quick: bool = False) -> Experiment:
+def parse(
+    text: str, name: str, *, is_quick: bool = False, original: Path | None = None
+) -> Experiment:
     """An experiment from a file's text, or what its parts say of `quick`.
 
-    `name` is the file's path: for errors, and for the file of `rows_from`, which is beside it.
+    `name` is the file's path: for errors, and for the files that it names, which are beside it. Of
+    a copy in a study's folder `original` is where the experiment's file was.
     """
     try:
         content = yaml.load(text, _Loader)
@@ -438,11 +567,16 @@ def parse(text: str, name: str, *, is_quick: bool = False) -> Experiment:
         raise ExperimentError(f"{name}: expected a mapping with `experiment:`, found {content!r}")
     try:
         if isinstance(file := content.get("rows_from"), str) and Path(file).name == file:
-            add_rows(Path(name).with_name(file))
+            add_rows(Path(name).with_name(file), original.with_name(file) if original else None)
         parts = content.get("parts")
         if isinstance(parts, list):
             content["parts"] = _chosen(parts, name, is_quick=is_quick)
-        return Experiment.model_validate(content)
+        experiment = Experiment.model_validate(content)
+        for part in experiment.loads:
+            for stream in part.streams:
+                stream._folder = Path(name).parent
+                _check_pcap(stream, part.part)
+        return experiment
     except RowsError as error:
         raise ExperimentError(f"{name}: rows_from: {error}") from None
     except ValidationError as error:
@@ -458,6 +592,15 @@ def _chosen(parts: list[object], name: str, *, is_quick: bool) -> list[object]:
     if parts and not chosen:
         raise ExperimentError(f"{name}: there is no short form: every part says `quick: false`")
     return [one for part in chosen for one in _swept(part, name)]
+
+
+def _check_pcap(stream: StreamOf, part: str) -> None:
+    if stream.pcap is None:
+        return
+    try:
+        times_and_lengths(stream.pcap_file.read_bytes())
+    except (OSError, PcapError) as error:
+        raise ExperimentError(f"{part}: pcap: {stream.pcap_file}: {error}") from None
 
 
 def known() -> dict[str, Path]:

@@ -16,7 +16,8 @@ from lab.peers import program
 from lab.process import run
 from lab.sites import LOAD_CPU, SFU_IP, Site, Stream, on_cpu
 
-FRAME_LEN_MAX_BYTES = 1514
+FRAME_LEN_MAX_BYTES = 9014
+"""Of a jumbo frame, without FCS."""
 FRAME_LEN_MIN_BYTES = HEADERS_LEN_BYTES + 2
 SHORT_FRAME_BELOW_BYTES = HEADERS_LEN_BYTES + 28
 """Shorter frames say with two bytes which packet they are, of `SHORT_STREAMS_MAX` streams."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from lab import media
 from lab.experiment import Cell, Part, StreamOf
 from lab.meter import SHORT_FRAME_BELOW_BYTES, Sending, Slot, Steady, Trace
+from lab.pcap import times_and_lengths
 from lab.sites import VIEWER_UDP_PORT, Participant, Site, Stream
 
 
@@ -56,18 +57,27 @@ def sendings_of(part: Part, site: Site, cell: Cell) -> list[Sending]:
     """The load of a run; the same for every row."""
     sendings = []
     for of, stream in streams_of(part, site, cell):
-        chance = random.Random(f"{part.seed} {cell.run} {stream.number}")
-        n_viewers = len(viewers_of(of, stream, site, cell))
-        sendings.append(Sending(stream, packets_of(of, part, chance, cell.senders), n_viewers))
+        # Streams that share packets have the same ones, of which each takes its own.
+        number = stream.sender.number if part.split else stream.number
+        chance = random.Random(f"{part.seed} {cell.run} {number}")
+        packets = packets_of(of, part, chance, cell)
+        if part.split and isinstance(packets, Trace):
+            place = part.streams.index(of)
+            packets = Trace(packets.packets[place :: len(part.streams)])
+        sendings.append(Sending(stream, packets, len(viewers_of(of, stream, site, cell))))
     return sendings
 
 
-def packets_of(of: StreamOf, part: Part, chance: random.Random, n_senders: int) -> Steady | Trace:
+def packets_of(of: StreamOf, part: Part, chance: random.Random, cell: Cell) -> Steady | Trace:
     """The packets of a stream; those of several senders begin at moments of their own."""
+    n_packets, n_senders = of.packets_at(cell.participants), cell.senders
     if of.interval_ms is not None:
-        return _at_random(of, part, chance)
+        return _at_random(of, part, chance, n_packets)
+    if of.pcap is not None:
+        return _of_pcap(of, n_packets, part)
     if of.media is not None:
-        return _of_media(of.media, of, part, chance if n_senders > 1 else None)
+        begin = chance if n_senders > 1 else None
+        return _of_media(of.media, n_packets, part, begin)
     if not isinstance(of.frame_len_bytes, int):
         raise ValueError("a steady stream has one frame_len_bytes")
     interval_ns = (
@@ -75,7 +85,7 @@ def packets_of(of: StreamOf, part: Part, chance: random.Random, n_senders: int) 
         if of.packets_per_s
         else of.frame_len_bytes * 8e3 / (of.bitrate_mbps or math.nan)
     )
-    n_packets = of.packets or max(1, round(part.duration_s * 1e9 / interval_ns))
+    n_packets = n_packets or max(1, round(part.duration_s * 1e9 / interval_ns))
     if of.bitrate_mbps:
         # The true bitrate counts all packets over the time from the first to the last, which has
         # one interval less than packets; so the sender goes slower by that much.
@@ -84,20 +94,21 @@ def packets_of(of: StreamOf, part: Part, chance: random.Random, n_senders: int) 
     return Steady(n_packets, interval_ns, of.frame_len_bytes, start_ns)
 
 
-def _at_random(of: StreamOf, part: Part, chance: random.Random) -> Trace:
+def _at_random(of: StreamOf, part: Part, chance: random.Random, n_packets: int | None) -> Trace:
+    """So many, or as many as there is time for."""
     least_ms, most_ms = of.interval_ms or (math.nan, math.nan)
     sizes = (
         of.frame_len_bytes if isinstance(of.frame_len_bytes, tuple) else (of.frame_len_bytes,) * 2
     )
     packets: list[tuple[int, int]] = []
     at_ms = chance.uniform(0, most_ms)
-    while at_ms < part.duration_s * 1e3 and (of.packets is None or len(packets) < of.packets):
+    while len(packets) < n_packets if n_packets else at_ms < part.duration_s * 1e3:
         packets.append((round(at_ms * 1e6), chance.randint(*sizes)))
         at_ms += chance.uniform(least_ms, most_ms)
     return Trace(tuple(packets))
 
 
-def _of_media(name: str, of: StreamOf, part: Part, chance: random.Random | None) -> Trace:
+def _of_media(name: str, n_packets: int | None, part: Part, chance: random.Random | None) -> Trace:
     """A trace; of several senders each is at a moment of its own in it.
 
     The few packets too short for the meter's mark (a last fragment, H.264's parameter sets) are
@@ -105,9 +116,17 @@ def _of_media(name: str, of: StreamOf, part: Part, chance: random.Random | None)
     """
     trace = media.read(name)
     begin_ns = chance.randrange(trace.facts.duration_ns) if chance is not None else 0
-    packets = trace.lasting(part.duration_s, begin_ns)[: of.packets]
+    packets = trace.lasting(part.duration_s, begin_ns)[:n_packets]
     least = SHORT_FRAME_BELOW_BYTES
     return Trace(tuple((one.time_ns, max(least, one.frame_len_bytes)) for one in packets))
+
+
+def _of_pcap(of: StreamOf, n_packets: int | None, part: Part) -> Trace:
+    """A capture once, as long as the part lasts; short frames are as long as the meter needs."""
+    found = times_and_lengths(of.pcap_file.read_bytes())
+    packets = [(at, length) for at, length in found if at < part.duration_s * 1e9][:n_packets]
+    least = SHORT_FRAME_BELOW_BYTES
+    return Trace(tuple((at, max(least, length)) for at, length in packets))
 
 
 def duration_s(sendings: Sequence[Sending]) -> float:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 MAGIC_NANOSECONDS = 0xA1B23C4D
 LINKTYPE_ETHERNET = 1
+_UNITS_NS = {MAGIC_NANOSECONDS: 1, 0xA1B2C3D4: 1_000}
+"""By magic number."""
 FILE_HEADER_LEN_BYTES = 24
 RECORD_HEADER_LEN_BYTES = 16
 NS_PER_S = 1_000_000_000
@@ -21,6 +23,35 @@ class Record:
 
     time_ns: int
     frame: bytes
+
+
+def times_and_lengths(data: bytes) -> list[tuple[int, int]]:
+    """Of each frame the nanoseconds since the first one, and its length without FCS.
+
+    Files of others too: in microseconds, of either byte order, with frames that are cut.
+    """
+    orders = {"<": _magic(data, "<"), ">": _magic(data, ">")}
+    order = next((one for one, magic in orders.items() if magic in _UNITS_NS), None)
+    if len(data) < FILE_HEADER_LEN_BYTES or order is None:
+        raise PcapError("expected a pcap file (not pcapng), found none")
+    (link_type,) = struct.unpack_from(f"{order}I", data, 20)
+    if link_type & 0xFFFF != LINKTYPE_ETHERNET:
+        raise PcapError(f"expected link type {LINKTYPE_ETHERNET}, found {link_type & 0xFFFF}")
+    unit_ns, at, found = _UNITS_NS[orders[order]], FILE_HEADER_LEN_BYTES, list[tuple[int, int]]()
+    while at < len(data):
+        if at + RECORD_HEADER_LEN_BYTES > len(data):
+            raise PcapError(f"record header at byte {at} is cut")
+        time_s, below_s, captured, length = struct.unpack_from(f"{order}IIII", data, at)
+        found.append((time_s * NS_PER_S + below_s * unit_ns, length))
+        at += RECORD_HEADER_LEN_BYTES + captured
+    if not found:
+        raise PcapError("expected frames, found none")
+    found.sort(key=lambda one: one[0])
+    return [(time_ns - found[0][0], length) for time_ns, length in found]
+
+
+def _magic(data: bytes, order: str) -> int:
+    return int(struct.unpack_from(f"{order}I", data)[0]) if len(data) >= 4 else 0
 
 
 def file_header(snap_len_bytes: int) -> bytes:

@@ -11,13 +11,16 @@ another; the kernel does its work for a copy on the sender's processor, so on th
 namespace has an address if a row needs one (`give_address`), with a route to every host.
 """
 
+import contextlib
+import os
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
+from pathlib import Path
 
 from lab.netns import Namespace, Network
-from lab.process import run
+from lab.process import ChildError, deaf_to_signals, run
 
 N_PARTICIPANTS_MAX = 60_000
 SFU_IP = IPv4Address("10.0.0.1")
@@ -30,8 +33,10 @@ SFU_UDP_PORT = 5004
 VIEWER_UDP_PORT = 6000
 RTP_SSRC = 1000
 """Of every stream: the one that a remote publisher of Janus must have (lab/rows/janus.py)."""
-SFU_CPU = 0
-LOAD_CPU = 1
+SFU_CPU = int(os.environ.get("REPRISE_SFU_CPU", "0"))
+LOAD_CPU = int(os.environ.get("REPRISE_LOAD_CPU", "1"))
+"""As an experiment's `processors` says: the command line sets them before anything is loaded."""
+MTU_BYTES = 1500
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,9 @@ class Site(Network):
             )
         super().__init__()
         self.n_participants = n_participants
+        self.mtu_bytes = MTU_BYTES
+        self.real: tuple[str, str] | None = None
+        """Interfaces of the machine in place of the one veth pair: the hosts' and the SFU's."""
         self.hosts = Namespace(f"{self.name}-hosts")
         self.sfu = Namespace(f"{self.name}-sfu")
         self.links = tuple(_link(port) for port in range(1, self._n_links() + 1))
@@ -132,13 +140,10 @@ class Site(Network):
 
     def _make(self) -> None:
         self._make_namespaces()
-        queues = self._queues()
-        pairs = "".join(
-            f"link add {link.host_interface} address {link.host_mac}{queues} type veth peer name "
-            f"{link.sfu_interface} address {link.sfu_mac}{queues} netns {self.sfu.name}\n"
-            for link in self.links
-        )
-        run(["ip", "-n", self.hosts.name, "-batch", "-"], stdin=pairs)
+        if self.real is not None:
+            self._take(self.real)
+        else:
+            self._make_pairs()
         for namespace, ends in (
             (self.hosts, [link.host_interface for link in self.links]),
             (self.sfu, [link.sfu_interface for link in self.links]),
@@ -147,6 +152,53 @@ class Site(Network):
                 namespace.set_offload(end, on=False)
             up = "".join(f"link set {end} up\n" for end in ["lo", *ends])
             run(["ip", "-n", namespace.name, "-batch", "-"], stdin=up)
+
+    def _make_pairs(self) -> None:
+        more = f"{self._queues()} mtu {self.mtu_bytes}"
+        pairs = "".join(
+            f"link add {link.host_interface} address {link.host_mac}{more} type veth peer name "
+            f"{link.sfu_interface} address {link.sfu_mac}{more} netns {self.sfu.name}\n"
+            for link in self.links
+        )
+        run(["ip", "-n", self.hosts.name, "-batch", "-"], stdin=pairs)
+
+    def _take(self, real: tuple[str, str]) -> None:
+        """Moves the interfaces into the namespaces; they keep their Ethernet addresses."""
+        macs = [_mac_of(interface) for interface in real]
+        link = self.links[0]
+        self.links = (replace(link, host_mac=macs[0], sfu_mac=macs[1]),)
+        ends = ((self.hosts, link.host_interface), (self.sfu, link.sfu_interface))
+        for interface, (namespace, name) in zip(real, ends, strict=True):
+            run(["ip", "link", "set", interface, "netns", namespace.name, "name", name])
+            run(["ip", "-n", namespace.name, "link", "set", name, "mtu", str(self.mtu_bytes)])
+
+    def remove(self) -> None:
+        """Gives interfaces of the machine back first, under their names."""
+        with deaf_to_signals():
+            self._give_back()
+        super().remove()
+
+    def _give_back(self) -> None:
+        if self.real is None:
+            return
+        link = self.links[0]
+        ends = ((self.hosts, link.host_interface), (self.sfu, link.sfu_interface))
+        for interface, (namespace, name) in zip(self.real, ends, strict=True):
+            if not namespace.path.exists():
+                continue
+            back = ["link", "set", name, "netns", str(os.getpid()), "name", interface]
+            # One that did not come so far is not there.
+            with contextlib.suppress(ChildError):
+                run(["ip", "-n", namespace.name, "link", "set", name, "down"])
+                run(["ip", "-n", namespace.name, *back])
+                run(["ip", "link", "set", interface, "up"])
+
+
+def _mac_of(interface: str) -> str:
+    try:
+        return Path(f"/sys/class/net/{interface}/address").read_text().strip()
+    except OSError:
+        raise ChildError(f"expected an interface of this machine, found {interface!r}") from None
 
 
 class OnePort(Site):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.process import cpu_ns_of_threads
+from lab.process import ChildError, cpu_ns_of_threads
 from lab.rows import ROWS, in_kernel
 from lab.rows.p4 import ConferenceRow
 from lab.rows.row import Row, Variant
@@ -140,11 +140,36 @@ def running(forwarder: Forwarder, n_viewers: int) -> Iterator[tuple[OnePort, Run
         if forwarder.row == RAW:
             yield site, Running(())
             return
-        with forwarder.kind(site, forwarder.variant, Path(folder)) as row:
+        with _up(forwarder, site, Path(folder)) as row:
             groups: list[tuple[Stream, list[Participant]]] = [
                 (stream_of(site), site.participants(2, n_viewers))
             ]
             if has_audio:
                 groups.append((audio_of(site), site.participants(2 + n_viewers, n_viewers)))
-            row.subscribe_all(groups)
-            yield site, Running(row.pids, has_metrics=isinstance(row, ConferenceRow))
+            with told_of(forwarder.row):
+                row.subscribe_all(groups)
+                pids = row.pids
+            yield site, Running(pids, has_metrics=isinstance(row, ConferenceRow))
+
+
+@contextlib.contextmanager
+def told_of(row: str) -> Iterator[None]:
+    """Whatever a row's own code raises is an error of that row's, and ends no benchmark."""
+    try:
+        yield
+    except ChildError:
+        raise
+    except Exception as error:
+        raise ChildError(f"{row}: {type(error).__name__}: {error}") from error
+
+
+@contextlib.contextmanager
+def _up(forwarder: Forwarder, site: OnePort, folder: Path) -> Iterator[Row]:
+    with told_of(forwarder.row):
+        row = forwarder.kind(site, forwarder.variant, folder)
+        row.__enter__()
+    try:
+        yield row
+    finally:
+        with told_of(forwarder.row):
+            row.stop()

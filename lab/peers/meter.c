@@ -44,6 +44,8 @@
 #define BATCH 32
 #define RING_BYTES_OF_ALL (64u << 20)
 #define RING_SLOT_BYTES 256u
+/* Jumbo frames too; wire.h's are what peers take. */
+#define METER_FRAME_BYTES_MAX 9014
 #define RING_SLOTS_MIN 1024u
 #define RING_SLOTS_MAX 65536u
 #define SOCKET_BUFFER_BYTES (4 << 20)
@@ -130,7 +132,7 @@ static struct timing *timings;
 static struct sample *samples;
 static uint32_t n_samples, n_samples_max, n_ring_slots;
 static uint32_t short_samples[SHORT_STREAMS_MAX][SHORT_SEQUENCES_MAX];
-static uint32_t padding_sums[FRAME_BYTES_MAX + 1];
+static uint32_t padding_sums[METER_FRAME_BYTES_MAX + 1];
 static uint64_t n_bytes_sent, n_refusals, n_ring_lost, n_late_max_ns;
 static volatile sig_atomic_t is_stopped;
 
@@ -165,7 +167,7 @@ static void read_trace(struct stream *stream, const char *path) {
     for (uint32_t i = 0; i < stream->n_packets; i++) {
         struct event *event = &stream->trace[i];
         if (fscanf(file, "%lu %u", &event->time_ns, &event->frame_bytes) != 2 ||
-            event->frame_bytes > FRAME_BYTES_MAX ||
+            event->frame_bytes > METER_FRAME_BYTES_MAX ||
             event->frame_bytes < HEADER_BYTES + SHORT_PAYLOAD_BYTES)
             refuse("a trace with a line \"TIME_NS FRAME_BYTES\" for each packet", path);
         if (i > 0 && event->time_ns < stream->trace[i - 1].time_ns)
@@ -197,9 +199,9 @@ static void parse_stream(const char *line) {
     if (strcmp(kind, "steady") == 0) {
         if (sscanf(line + at, "%lu %lf %u %u", &stream->start_ns, &stream->interval_ns,
                    &stream->n_packets, &stream->frame_bytes) != 4 ||
-            stream->frame_bytes > FRAME_BYTES_MAX ||
+            stream->frame_bytes > METER_FRAME_BYTES_MAX ||
             stream->frame_bytes < HEADER_BYTES + SHORT_PAYLOAD_BYTES)
-            refuse("\"steady START_NS INTERVAL_NS PACKETS FRAME_BYTES\", 44 to 1514 bytes", line + at);
+            refuse("\"steady START_NS INTERVAL_NS PACKETS FRAME_BYTES\", 44 to 9014 bytes", line + at);
     } else if (strcmp(kind, "trace") == 0) {
         if (sscanf(line + at, "%lu %u %4095[^\n]", &stream->start_ns, &stream->n_packets, path) != 3)
             refuse("\"trace START_NS PACKETS FILE\"", line + at);
@@ -303,8 +305,12 @@ static void resolve(void) {
 
 /* Leaves the stream in r1 and the sequence in r9. */
 static void emit_mark(void) {
-    LOAD(BPF_W, 7, 1, 76); /* data */
-    LOAD(BPF_W, 8, 1, 80); /* data_end */
+    /* A long frame from a packet socket is in pages; a short one is whole, and the call says so. */
+    OP(BPF_MOV, 6, 1);
+    OP_VALUE(BPF_MOV, 2, HEADER_BYTES + LONG_PAYLOAD_BYTES);
+    emit((struct bpf_insn){.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_skb_pull_data});
+    LOAD(BPF_W, 7, 6, 76); /* data */
+    LOAD(BPF_W, 8, 6, 80); /* data_end */
     OP(BPF_MOV, 4, 7);
     OP_VALUE(BPF_ADD, 4, HEADER_BYTES + SHORT_PAYLOAD_BYTES);
     JUMP_IF(BPF_JGT, 4, 8, OTHERS);
@@ -595,7 +601,7 @@ static void read_rings(void) {
 /* Sending. */
 
 struct sender {
-    uint8_t frames[BATCH][FRAME_BYTES_MAX];
+    uint8_t frames[BATCH][METER_FRAME_BYTES_MAX];
     struct iovec parts[BATCH];
     struct mmsghdr messages[BATCH];
     uint32_t links[BATCH];
@@ -606,9 +612,9 @@ static int *send_fds;
 
 /* Padding is a function of its place, so its sum up to any length is known beforehand. */
 static void sum_padding(void) {
-    for (uint32_t at = 0; at + 1 <= FRAME_BYTES_MAX; at += 2) {
+    for (uint32_t at = 0; at + 1 <= METER_FRAME_BYTES_MAX; at += 2) {
         uint16_t word = htons((uint16_t)((uint8_t)(at * 31) << 8 | (uint8_t)((at + 1) * 31)));
-        padding_sums[at + 2 <= FRAME_BYTES_MAX ? at + 2 : at + 1] = padding_sums[at] + word;
+        padding_sums[at + 2 <= METER_FRAME_BYTES_MAX ? at + 2 : at + 1] = padding_sums[at] + word;
     }
 }
 
@@ -720,7 +726,7 @@ static void open_sender(struct sender *sender) {
         send_fds[i] = packet_socket(&links[i], 0, fd);
     }
     for (uint32_t i = 0; i < BATCH; i++) {
-        for (uint32_t at = HEADER_BYTES; at < FRAME_BYTES_MAX; at++)
+        for (uint32_t at = HEADER_BYTES; at < METER_FRAME_BYTES_MAX; at++)
             sender->frames[i][at] = (uint8_t)(at * 31);
         sender->messages[i].msg_hdr.msg_iov = &sender->parts[i];
         sender->messages[i].msg_hdr.msg_iovlen = 1;

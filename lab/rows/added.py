@@ -3,6 +3,7 @@
 import importlib.util
 import inspect
 import re
+import sys
 from pathlib import Path
 
 from lab.rows import ROWS
@@ -17,8 +18,14 @@ class RowsError(ValueError):
     """The file cannot be used; the message says why."""
 
 
-def add_rows(file: Path) -> None:
-    """Adds the rows that the file defines, in place of another such file's of the same name."""
+def add_rows(file: Path, original: Path | None = None) -> None:
+    """Adds the rows that the file defines, in place of another such file's of the same name.
+
+    A study has a copy of the file. While the original is there and has not changed, that is run, so
+    that what stands beside it is found.
+    """
+    if original is not None and _is_alike(original, file):
+        file = original
     found = [
         one
         for one in _classes(file)
@@ -31,16 +38,27 @@ def add_rows(file: Path) -> None:
         ROWS[row.name] = row
 
 
+def _is_alike(original: Path, file: Path) -> bool:
+    try:
+        return original.read_bytes() == file.read_bytes()
+    except OSError:
+        return False
+
+
 def _classes(file: Path) -> list[type]:
     module_name = f"rows_of_{file.stem}"
     spec = importlib.util.spec_from_file_location(module_name, file)
     if not file.is_file() or spec is None or spec.loader is None:
         raise RowsError(f"{file}: expected a Python file, found none")
     module = importlib.util.module_from_spec(spec)
+    # Modules beside it are imported as they are by `python FILE`.
+    sys.path.insert(0, str(file.parent.resolve()))
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # whatever a stranger's file does
         raise RowsError(f"{file}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(file.parent.resolve()))
     own = [one for one in vars(module).values() if inspect.isclass(one)]
     return [one for one in own if one.__module__ == module_name]
 

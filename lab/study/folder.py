@@ -102,9 +102,9 @@ class Folder:
             folder.path.mkdir(parents=True)
         except FileExistsError:
             raise FolderError(f"{folder.path} exists: another study began this second") from None
-        if rows := experiment.rows_from:
-            write_whole(folder.path / rows, Path(name).with_name(rows).read_bytes())
-        folder._write([], is_quick=is_quick)
+        for file in experiment.beside:
+            write_whole(folder.path / file, Path(name).with_name(file).read_bytes())
+        folder._write([], is_quick=is_quick, original=str(Path(name).resolve()))
         write_whole(folder.path / EXPERIMENT, text)
         return folder
 
@@ -129,7 +129,13 @@ class Folder:
         """What it is the folder of."""
         if self._experiment is None:
             file = self.path / EXPERIMENT
-            self._experiment = parse(file.read_text(), str(file), is_quick=self.is_quick)
+            original = self._read().get("original")
+            self._experiment = parse(
+                file.read_text(),
+                str(file),
+                is_quick=self.is_quick,
+                original=Path(original) if original else None,
+            )
         return self._experiment
 
     @property
@@ -148,6 +154,11 @@ class Folder:
         sessions = [*self.sessions, {**session, "not_measured": {}}]
         self._write(sessions, is_quick=self.is_quick)
         return len(sessions) - 1
+
+    def forget_original(self) -> None:
+        """A path of this machine is nothing for others."""
+        content = {key: value for key, value in self._read().items() if key != "original"}
+        write_whole(self.path / STUDY, json.dumps(content, indent=1) + "\n")
 
     def note_not_measured(self, session: int, what: str, why: str) -> None:
         """Notes a row, or a run, that could not be had; not this folder, which may move."""
@@ -294,6 +305,12 @@ class Folder:
     def _file(self, cell: Cell) -> Path:
         return self.path / "raw" / f"{cell.name}.json.xz"
 
+    def _original(self) -> str | None:
+        if not (self.path / STUDY).exists():
+            return None
+        found: str | None = self._read().get("original")
+        return found
+
     def _read(self) -> dict[str, Any]:
         file = self.path / STUDY
         try:
@@ -304,8 +321,17 @@ class Folder:
             raise FolderError(f"{file}: {error}") from None
         return content
 
-    def _write(self, sessions: Sequence[Mapping[str, object]], *, is_quick: bool) -> None:
-        content = {"format": FORMAT, "quick": is_quick, "sessions": sessions}
+    def _write(
+        self,
+        sessions: Sequence[Mapping[str, object]],
+        *,
+        is_quick: bool,
+        original: str | None = None,
+    ) -> None:
+        content: dict[str, object] = {"format": FORMAT, "quick": is_quick, "sessions": sessions}
+        # Where the experiment's file was: what stands beside it is there.
+        if (where := original or self._original()) is not None:
+            content["original"] = where
         write_whole(self.path / STUDY, json.dumps(content, indent=1) + "\n")
 
 

@@ -102,6 +102,7 @@ def _make_smaller(folder: Folder, made: Path) -> None:
     """A copy without what is left out, in the first form that is small enough."""
     shutil.copytree(folder.path, made, ignore=lambda place, _: _left_out(Path(place), folder.path))
     small = Folder.open(made)
+    small.forget_original()
     for digits, samples_max in FORMS:
         if digits < DIGITS:
             for run in folder.runs():

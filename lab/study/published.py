@@ -47,6 +47,7 @@ class PublishedRow:
     stddev_s: float | None
     packets_lost: float | None
     packets: int | None
+    """That each host sent, to all of its streams together."""
     volume_kbit: float | None
 
 
@@ -205,6 +206,7 @@ def _multicast() -> list[PublishedTable]:
                 for line in lines
                 if (line["sfu"], int(line["streams"])) == (sfu, streams)
             ),
+            is_per_copy=True,
         )
         for (sfu, streams), (row, title) in _MULTICAST_TABLES.items()
     ]

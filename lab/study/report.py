@@ -153,7 +153,9 @@ def _load(part: Part) -> str:
         f"{one.name}: {_pace(one.model_dump(exclude_defaults=True))}" for one in part.streams
     )
     rows = "; ".join(ROWS[name].label for name in part.rows)
-    who = "one sender" if part.senders == "one" else "everybody sends"
+    who = {1: "one sender", "everybody": "everybody sends"}.get(
+        part.senders, f"{part.senders} senders"
+    )
     about = f" {escape(part.about)}." if part.about else ""
     return (
         f"<b>{escape(part.part)}</b>:{about} {who}, {escape(streams)}; {part.runs} runs a size; "

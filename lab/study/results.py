@@ -84,7 +84,7 @@ class Series:
         At the smallest size that has so many, over its runs.
         """
         sizes = sorted({one.viewers for one in self.viewers if one.viewers >= place})
-        if not sizes or self.part.senders != "one":
+        if not sizes or self.part.senders != 1:
             return None
         first, other = (
             [

@@ -4,22 +4,23 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from lab import meter
 from lab.bench.suite import measurement_of
-from lab.experiment import Benchmark, Cell, Experiment, Part, Place
+from lab.experiment import Benchmark, Cell, Experiment, Part, Place, StreamOf
 from lab.meter import SHORT_FRAME_BELOW_BYTES, MeterError, Seen, Sending, least_frame_len
 from lab.netns import is_root_of_system
 from lab.offered import copies_due, copies_missing, duration_s, sendings_of, streams_of, viewers_of
 from lab.process import ChildError, cpu_ns_of_threads
 from lab.rows import ROWS
 from lab.rows.row import Row
-from lab.sites import SFU_CPU, SITES, Site
+from lab.sites import SFU_CPU, Site
 from lab.study.folder import Facts, Folder, Run
 from lab.study.progress import Estimate, bar, clock
 from lab.study.statistics import percentile
@@ -43,6 +44,24 @@ class RowEndedError(ChildError):
     """A process of the row's has ended."""
 
 
+class RowError(ChildError):
+    """A row raised something that it does not promise to raise."""
+
+
+@contextmanager
+def told_of(row: str, log: Path) -> Iterator[None]:
+    """Whatever a row's own code raises becomes an error of the row; its trace is in its log."""
+    try:
+        yield
+    except ChildError:
+        raise
+    except Exception as error:
+        log.mkdir(parents=True, exist_ok=True)
+        file = log / "error.log"
+        file.write_text(traceback.format_exc())
+        raise RowError(f"{row}: {type(error).__name__}: {error}; see {file}") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """A row that is up on its site."""
@@ -50,6 +69,17 @@ class Running:
     site: Site
     row: Row
     work: Path
+    log: Path
+
+    def told(self) -> AbstractContextManager[None]:
+        """Around what calls the row's own code."""
+        return told_of(self.row.name, self.log)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The row's processes."""
+        with self.told():
+            return self.row.pids
 
 
 def run_missing(folder: Folder, session: int, show: Report, *, only: Sequence[str] = ()) -> None:
@@ -65,7 +95,7 @@ def run_missing(folder: Folder, session: int, show: Report, *, only: Sequence[st
     for place in folder.places():
         if (only and place.row not in only) or not folder.missing_at(place):
             continue
-        if why := ROWS[place.row].lacks():
+        if why := _lacks(place, logs):
             folder.note_not_measured(session, str(place), why)
             continue
         _run_place(folder, session, place, progress)
@@ -73,6 +103,15 @@ def run_missing(folder: Folder, session: int, show: Report, *, only: Sequence[st
     for part in folder.missing_benchmarks():
         if not only or part.part in only:
             _run_benchmark(folder, session, part, show)
+
+
+def _lacks(place: Place, logs: Path) -> str:
+    """What the machine lacks for a row, or how finding that out failed."""
+    try:
+        with told_of(place.row, logs / place.name):
+            return ROWS[place.row].lacks()
+    except RowError as error:
+        return str(error)
 
 
 def _run_benchmark(folder: Folder, session: int, part: Benchmark, show: Report) -> None:
@@ -95,20 +134,38 @@ def _run_benchmark(folder: Folder, session: int, part: Benchmark, show: Report) 
 
 def _run_place(folder: Folder, session: int, place: Place, progress: "_Progress") -> None:
     log = folder.path / "logs" / place.name
-    log.mkdir(parents=True)
+    log.mkdir(parents=True, exist_ok=True)
     part = folder.experiment.part(place.part)
     progress.show(f"{place}: setting up")
-    with folder.work() as work, SITES[place.topology](part.size_max) as site, ExitStack() as stack:
+    with folder.work() as work, folder.experiment.site(part) as site, ExitStack() as stack:
         try:
-            row = stack.enter_context(ROWS[place.row](site, place.variant, log))
+            with told_of(place.row, log):
+                row = ROWS[place.row](site, place.variant, log)
+                row.__enter__()
         except ChildError as error:
             folder.note_not_measured(session, str(place), str(error))
             return
+        stack.enter_context(_stopped(folder, session, place, row, log))
         try:
-            _run_sizes(folder, session, place, Running(site, row, work), progress)
+            _run_sizes(folder, session, place, Running(site, row, work, log), progress)
         except RowEndedError as error:
             why = f"{error}; its logs are in {log}"
             folder.note_not_measured(session, str(place), why)
+        except RowError as error:
+            folder.note_not_measured(session, str(place), str(error))
+
+
+@contextmanager
+def _stopped(folder: Folder, session: int, place: Place, row: Row, log: Path) -> Iterator[None]:
+    """The row is stopped at the end; what it raises then is noted."""
+    try:
+        yield
+    finally:
+        try:
+            with told_of(place.row, log):
+                row.stop()
+        except RowError as error:
+            folder.note_not_measured(session, f"{place}, its end", str(error))
 
 
 def _run_sizes(
@@ -138,9 +195,10 @@ def _subscribe(part: Part, running: Running, cell: Cell) -> str:
         (stream, viewers_of(of, stream, site, cell)) for of, stream in streams_of(part, site, cell)
     ]
     try:
-        running.row.subscribe_all(subscriptions)
+        with running.told():
+            running.row.subscribe_all(subscriptions)
     except ChildError as error:
-        process_cpu_s(running.row.pids)  # a row that has ended is another matter
+        process_cpu_s(running.pids)  # a row that has ended is another matter
         return str(error)
     return ""
 
@@ -149,7 +207,8 @@ def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
     """Senders that the next size may lack leave."""
     if cell.senders > 1:
         streams = streams_of(part, running.site, cell)
-        running.row.subscribe_all([(stream, []) for _, stream in streams])
+        with running.told():
+            running.row.subscribe_all([(stream, []) for _, stream in streams])
 
 
 def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Cell) -> str:
@@ -160,14 +219,14 @@ def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Ce
         loop = meter.empty_loop(SFU_CPU)
         sendings = sendings_of(part, running.site, cell)
         every = sample_every(sendings)
-        cpu_s, inside_s = process_cpu_s(running.row.pids), interrupts_s(SFU_CPU)
+        cpu_s, inside_s = process_cpu_s(running.pids), interrupts_s(SFU_CPU)
         try:
             seen = meter.measure(running.site, sendings, running.work, sample_every=every)
         except MeterError as error:
             because.append(str(error))
             continue
-        used_s = process_cpu_s(running.row.pids) - cpu_s
-        share = kernel_share(running.row.pids)
+        used_s = process_cpu_s(running.pids) - cpu_s
+        share = kernel_share(running.pids)
         planned_s = duration_s(sendings)
         if why := unpaced(seen, planned_s):
             because.append(why)
@@ -278,12 +337,17 @@ def planned_s(cells: Sequence[Cell], experiment: Experiment) -> float:
 
 
 def _cell_s(part: Part) -> float:
-    lasts = [
-        (of.packets or 0)
-        * (_len(of.frame_len_bytes) * 8e-6 / of.bitrate_mbps if of.bitrate_mbps else 0)
-        for of in part.streams
-    ]
+    lasts = [of.packets_max * _interval_s(of) for of in part.streams]
     return OVERHEAD_S + (max(lasts) or part.duration_s)
+
+
+def _interval_s(of: StreamOf) -> float:
+    """From one packet of a burst to the next."""
+    if of.bitrate_mbps:
+        return _len(of.frame_len_bytes) * 8e-6 / of.bitrate_mbps
+    if of.packets_per_s:
+        return 1 / of.packets_per_s
+    return sum(of.interval_ms) / 2e3 if of.interval_ms else 0.0
 
 
 def _len(frame_len_bytes: int | tuple[int, int]) -> int:

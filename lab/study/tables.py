@@ -88,7 +88,7 @@ def answers(results: Results) -> Table:
                 str(at_place.viewers) if at_place else NONE,
             )
         )
-    if any(one.part.senders == "one" for one in results.series):
+    if any(one.part.senders == 1 for one in results.series):
         rows += [_published_only(one) for one in PUBLISHED_ONLY]
     return Table(
         "answers",

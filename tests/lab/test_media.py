@@ -33,6 +33,7 @@ from lab.media.make import (
 )
 from lab.meter import Trace
 from lab.offered import packets_of
+from tests.study.synthetic import cell_of
 
 VIDEOS = [recipe.name for recipe in RECIPES if recipe.is_video]
 FACTS = Facts("H.264", "RFC 6184", 3_000_000, 30, 100, "by hand")
@@ -225,7 +226,7 @@ def part(senders: str, **stream: object) -> Part:
 
 def test_a_stream_of_media_is_the_trace_for_as_long_as_the_part() -> None:
     of_media = part("one")
-    offered = packets_of(of_media.streams[0], of_media, random.Random(1), n_senders=1)
+    offered = packets_of(of_media.streams[0], of_media, random.Random(1), cell_of(2))
     assert isinstance(offered, Trace)
     whole = read("h264").lasting(12)
     assert offered.packets == tuple((one.time_ns, max(70, one.frame_len_bytes)) for one in whole)
@@ -235,7 +236,7 @@ def test_a_stream_of_media_is_the_trace_for_as_long_as_the_part() -> None:
 def test_senders_of_the_same_media_have_their_key_frames_at_other_times() -> None:
     of_media = part("everybody")
     one, other = (
-        packets_of(of_media.streams[0], of_media, random.Random(seed), n_senders=3)
+        packets_of(of_media.streams[0], of_media, random.Random(seed), cell_of(3, senders=3))
         for seed in (1, 2)
     )
     assert isinstance(one, Trace)

@@ -304,7 +304,7 @@ BAD_PLANS: Sequence[tuple[str, str]] = [
     (f"{LINK}{HEAD} burst 0 1 1 60\n", 'expected steady or trace, found "burst"'),
     (
         f"{LINK}{HEAD} steady 0 1 1 43\n",
-        'expected "steady START_NS INTERVAL_NS PACKETS FRAME_BYTES", 44 to 1514 bytes, found '
+        'expected "steady START_NS INTERVAL_NS PACKETS FRAME_BYTES", 44 to 9014 bytes, found '
         '" 0 1 1 43"',
     ),
     (f"{LINK}{HEAD} trace 0 1\n", 'expected "trace START_NS PACKETS FILE", found " 0 1"'),

@@ -90,7 +90,7 @@ def test_an_interrupted_study_is_gone_on_with_as_it_says(
     assert capsys.readouterr().out.splitlines()[-1] == str(folder.path / "report.html")
 
 
-def test_resume_alone_takes_the_newest_unfinished_of_this_experiment_and_form(
+def test_resume_alone_takes_the_newest_of_this_experiment_and_form(
     runs: Runs, file: Path, capsys: Said
 ) -> None:
     results, text = file.parent / "results", file.read_text()
@@ -99,14 +99,25 @@ def test_resume_alone_takes_the_newest_unfinished_of_this_experiment_and_form(
         for day, is_quick in ((1, False), (2, False), (3, False), (4, True))
     ]
     Folder.create(results, TEXT.format(name="other"), str(file), NOW.replace(day=5))
-    for one in runs_of(made[2].experiment):
-        made[2].keep(one)
     assert run(file, "--resume") == 0
+    assert f"going on with {made[2].path}\n" in capsys.readouterr().err
     assert run(file, "--resume", "--quick") == 0
-    assert run(file, "--resume") == 0
-    assert [one.path for one in runs.folders] == [made[1].path, made[3].path, made[0].path]
+    assert [one.path for one in runs.folders] == [made[2].path, made[3].path]
+    # It is whole now; which older one is meant has to be said.
     assert run(file, "--resume") == 2
-    assert "no unfinished folder of tiny under" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"the newest folder of tiny, {made[2].path}, is complete; --resume DIR goes on" in said
+    assert run(file, "--resume", str(made[0].path)) == 0
+
+
+def test_resume_alone_does_not_go_on_with_another_version_of_the_experiment(
+    runs: Runs, file: Path, capsys: Said
+) -> None:
+    made = Folder.create(file.parent / "results", file.read_text(), str(file), NOW)
+    file.write_text(file.read_text().replace("packets_per_s: 50", "packets_per_s: 60"))
+    assert run(file, "--resume") == 2
+    assert f"{file} has changed since {made.path} began" in capsys.readouterr().err
+    assert run(file, "--resume", str(made.path)) == 0
 
 
 def test_two_at_once_do_not_measure_into_one_folder(runs: Runs, file: Path, capsys: Said) -> None:

@@ -24,7 +24,7 @@ def experiment(parts: str, *, is_quick: bool = False) -> Experiment:
 
 def test_what_is_not_said_is_as_documented() -> None:
     (part,) = experiment(PART + VIEWERS + STREAMS).loads
-    assert (part.topology, part.senders, part.duration_s, part.runs) == ("one_port", "one", 10, 3)
+    assert (part.topology, part.senders, part.duration_s, part.runs) == ("one_port", 1, 10, 3)
     assert (part.seed, part.limit_ms, part.stop_when_broken) == (1, 150, False)
     (stream,) = part.streams
     assert (stream.udp_port, stream.viewers, stream.frame_len_bytes) == (5004, "all", 1400)
@@ -72,9 +72,9 @@ BAD: dict[str, str] = {
     + VIEWERS
     + STREAMS: "parts.0: topology: p4_recirculation has one_port, found 'port_per_host'",
     HEAD + PART + STREAMS: "parts.0: expected viewers with `senders: one`, participants with "
-    "`senders: everybody`",
+    "more senders",
     HEAD + PART + STREAMS + VIEWERS + "    participants: 2\n": "parts.0: expected viewers with "
-    "`senders: one`, participants with `senders: everybody`",
+    "`senders: one`, participants with more senders",
     HEAD + PART + STREAMS + "    viewers: 0\n": "parts.0.viewers.0: expected greater than or equal "
     "to 1, found 0",
     HEAD + PART + STREAMS + "    viewers: [2, 4097]\n": "parts.0.viewers.1: expected less than or "
@@ -101,9 +101,9 @@ BAD: dict[str, str] = {
     HEAD + PART + VIEWERS: "parts.0.streams: expected, but missing",
     HEAD + PART + VIEWERS + "    streams: []\n": "parts.0.streams: expected at least one, found []",
     HEAD + PART + VIEWERS + "    streams: [{}]\n": "parts.0.streams.0: expected one of "
-    "bitrate_mbps, packets_per_s, interval_ms and media",
+    "bitrate_mbps, packets_per_s, interval_ms, media and pcap",
     HEAD + PART + VIEWERS + "    streams: [{bitrate_mbps: 3, packets_per_s: 3}]\n": "parts.0."
-    "streams.0: expected one of bitrate_mbps, packets_per_s, interval_ms and media",
+    "streams.0: expected one of bitrate_mbps, packets_per_s, interval_ms, media and pcap",
     HEAD + PART + VIEWERS + "    streams: [{media: mp3}]\n": "parts.0.streams.0: media: expected "
     "one of av1, h264, opus, vp8, found 'mp3'",
     HEAD + PART + VIEWERS + "    streams: [{bitrate_mbps: 0}]\n": "parts.0.streams.0.bitrate_mbps: "
@@ -135,8 +135,8 @@ BAD: dict[str, str] = {
     HEAD + "  - {part: a, measure: fanout}\n  - {part: b, measure: fanout}\n": "measure: expected "
     "each once, found fanout twice",
     HEAD + "  - {part: a, measure: speed}\n": "parts.0.measure: expected 'pipeline', 'growth', "
-    "'fanout', 'overload', 'priority', 'pktswitch', 'kernel', 'switching', 'pisces' or 'neobft', "
-    "found 'speed'",
+    "'fanout', 'overload', 'priority', 'pktswitch', 'kernel', 'switching', 'scaling', 'pisces' or "
+    "'neobft', found 'speed'",
     HEAD + PART + VIEWERS + STREAMS + "    sweep: 3\n": "sweep: expected paths with a list of "
     "values, found 3",
     HEAD + PART + VIEWERS + STREAMS + "    sweep: {runs: []}\n": "sweep: expected paths with a "

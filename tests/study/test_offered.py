@@ -5,7 +5,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from lab.experiment import Part
+from lab.experiment import ExperimentError, Part, known, parse
 from lab.meter import Sending, Steady, Trace
 from lab.offered import (
     copies_due,
@@ -17,6 +17,8 @@ from lab.offered import (
     viewers_of,
 )
 from lab.sites import OnePort
+from lab.study.published import table_for, tables
+from lab.study.results import load_of
 from tests.study.synthetic import cell_of, part_of, slot
 
 
@@ -161,3 +163,65 @@ def test_copies_to_strangers_and_those_too_many_make_up_for_none_that_is_missing
     assert copies_missing(due, [slot(0, 2, [1] * 4), slot(0, 3, [1] * 4), slot(0, 4, [1] * 4)]) == 0
     slots = [slot(0, 1, [1] * 9), slot(0, 2, [1] * 3), slot(0, 3, [1] * 6)]
     assert copies_missing(due, slots) == 1 + 4
+
+
+def multicast_parts() -> list[Part]:
+    parts = parse(known()["multicast"].read_text(), "multicast.yaml").loads
+    return [one for one in parts if one.streams[0].interval_ms is not None]
+
+
+@pytest.mark.parametrize("one", multicast_parts(), ids=lambda one: one.part)
+def test_the_multicast_study_offers_what_each_host_is_published_to_have_sent(one: Part) -> None:
+    """All of its streams together; and the volume of the copies is the published one."""
+    row = {"multicast_one_stream", "multicast_two_streams", "userspace_port_per_host"} & {*one.rows}
+    table = table_for(row.pop(), load_of(one))
+    assert table is not None
+    site = OnePort(12)
+    assert isinstance(one.participants, tuple)
+    for size in one.participants:
+        published = table.at(size - 1)
+        assert published is not None
+        found = sendings_of(one, site, cell_of(size, senders=size))
+        for sender in range(1, size + 1):
+            its_own = [each for each in found if each.stream.sender.number == sender]
+            assert sum(each.packets.n_packets for each in its_own) == published.packets
+        # Of twelve hosts the published volume is a tenth less than that of all copies.
+        if published.volume_kbit and size < 12:
+            kbit = sum(
+                each.n_viewers * length * 8 / 1000
+                for each in found
+                if isinstance(each.packets, Trace)
+                for _, length in each.packets.packets
+            )
+            assert kbit == pytest.approx(published.volume_kbit, rel=0.03)
+
+
+def test_averages_beside_the_multicast_papers_are_over_copies_as_there() -> None:
+    assert {table.is_per_copy for table in tables() if table.source == "multicast README"} == {True}
+    assert {table.is_per_copy for table in tables() if table.source == "thesis"} == {False}
+
+
+def test_packets_that_are_split_go_to_the_streams_in_turn() -> None:
+    streams = (
+        "[{interval_ms: [36, 62], packets: 7}, {interval_ms: [36, 62], packets: 7, udp_port: 5006}]"
+    )
+    whole, split = (
+        sendings_of(part(streams, f"{ALL}\n    split: {it}"), SITE, cell_of(2, senders=2))
+        for it in ("false", "true")
+    )
+    assert [each.packets.n_packets for each in whole] == [7] * 4
+    assert [each.packets.n_packets for each in split] == [4, 3, 4, 3]
+    low, high = (each.packets for each in split[:2])
+    assert isinstance(low, Trace)
+    assert isinstance(high, Trace)
+    times = [
+        one for pair in itertools.zip_longest(low.packets, high.packets) for one in pair if one
+    ]
+    assert times == sorted(times)
+
+
+def test_packets_by_participants_must_be_there_for_each_size() -> None:
+    with pytest.raises(ExperimentError, match="expected a number for each number of participants"):
+        part("[{interval_ms: [36, 62], packets: {2: 5}}]", ALL)
+    with pytest.raises(ExperimentError, match="split: expected streams of the same interval_ms"):
+        part("[{packets_per_s: 5}, {packets_per_s: 9, udp_port: 5006}]", f"{ALL}\n    split: true")
