@@ -43,6 +43,8 @@ pub(super) struct Slot<'a> {
     pub(super) status: u32,
     /// Bytes of the frame as it came, which can be more than fit the slot.
     pub(super) frame_bytes: usize,
+    /// When it came, in nanoseconds since 1970.
+    pub(super) came_ns: u64,
     pub(super) vlan_tci: u16,
     pub(super) vlan_tpid: u16,
     /// The virtio header as the kernel wrote it.
@@ -134,6 +136,7 @@ impl RxRing {
         Some(Slot {
             status,
             frame_bytes: header.tp_len as usize,
+            came_ns: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
             vlan_tci: header.tp_vlan_tci,
             vlan_tpid: header.tp_vlan_tpid,
             virtio_header,
