@@ -45,6 +45,42 @@ const ROOM: usize = 128;
 /// Far more than a control call may hold up the event loop.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
+fn has_failed(beside: &Beside) -> bool {
+    matches!(
+        beside.switch.offload_status(),
+        Some(OffloadStatus::Failed(_))
+    )
+}
+
+#[test]
+fn a_failed_writer_ends_no_drain_and_is_told_when_it_is_asked() {
+    in_root_namespace(
+        "a_failed_writer_ends_no_drain_and_is_told_when_it_is_asked",
+        || {
+            let mut beside = Beside::new();
+            beside.insert(1, "forward", &[2, 7]);
+            beside.drain();
+            beside.leave_no_descriptors();
+            beside.group(5, &[(1, 1)], true);
+            let token = beside.switch.begin_drain();
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(300) {
+                assert!(!beside.switch.is_drained(token));
+                thread::sleep(Duration::from_millis(5));
+            }
+            assert!(!has_failed(&beside), "nobody has asked");
+            beside.switch.collect();
+            assert!(has_failed(&beside), "{:?}", beside.switch.offload_status());
+            assert!(beside.switch.is_drained(token));
+            // The engine goes on.
+            beside.send(0, [frame(1, 2)]);
+            beside.forward_punted_of(&[0, 2], 1);
+            assert_eq!(beside.receive(2, 1), [left(1, 2, 7)]);
+            beside.assert_accounted();
+        },
+    );
+}
+
 #[test]
 fn an_interface_that_is_gone_before_anybody_was_told_fails_nothing() {
     in_root_namespace(

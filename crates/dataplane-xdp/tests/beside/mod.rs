@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "shared by several test binaries")]
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -118,6 +119,14 @@ impl Beside {
         let offload = KernelOffload::leaving(ports, clock, leaves);
         self.kernel_ports = offload.ports();
         self.switch.set_offload(Some(Box::new(offload)));
+    }
+
+    /// This process gets no descriptor any more, so that the thread that writes can make no map.
+    pub fn leave_no_descriptors(&self) {
+        let mut prlimit = Command::new("prlimit");
+        prlimit.args(["--nofile=3:", "--pid"]);
+        let limited = prlimit.arg(std::process::id().to_string()).status();
+        assert!(limited.unwrap().success());
     }
 
     /// The interface of a port goes, with its other end.
