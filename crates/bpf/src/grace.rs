@@ -5,7 +5,6 @@
     reason = "membarrier(2) has no safe form in the standard library"
 )]
 
-use std::fs;
 use std::io;
 use std::mem;
 
@@ -27,12 +26,15 @@ pub fn wait_for_programs() -> io::Result<()> {
     }
 }
 
-/// Whether the kernel is PREEMPT_RT, or does not say so: a driver's poll may be interrupted by another on the same
-/// processor.
+/// Whether the kernel is PREEMPT_RT: a driver's poll may be interrupted by another on the same processor.
 pub fn is_realtime() -> bool {
+    // SAFETY: `utsname` is plain data, of which all bytes zero is a value.
+    let mut names: libc::utsname = unsafe { mem::zeroed() };
+    // SAFETY: the address is of `names`, which lives through the call. It fails for a bad address only.
+    unsafe { libc::uname(&raw mut names) };
+    let version = names.version.map(|c| c.to_ne_bytes()[0]);
     // As `uname -v` prints it.
-    let version = fs::read_to_string("/proc/sys/kernel/version");
-    version.map_or(true, |version| version.contains("PREEMPT_RT"))
+    String::from_utf8_lossy(&version).contains("PREEMPT_RT")
 }
 
 /// The clock that programs read (`bpf_ktime_get_ns`), in nanoseconds.

@@ -153,6 +153,11 @@ impl Device {
         carried_out(call(turn)).await
     }
 
+    /// Whether the store has all that was answered as done; none where there is no store.
+    pub fn is_stored(&self) -> Option<bool> {
+        self.store().map(|store| store.is_current())
+    }
+
     /// Writes a batch that was made for a pipeline: one result an operation that was attempted, in order.
     ///
     /// # Errors

@@ -103,6 +103,11 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// It is not durable.
     fn keep(&self, kept: Kept) -> Result<(), StoreError>;
+
+    /// Whether a switch that is started now would find all that was answered as done.
+    fn is_current(&self) -> bool {
+        true
+    }
 }
 
 /// Runs a store's work where it may block.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use beside::{Beside, frame};
 use dataplane::{Digest, DropReason, OffloadStatus, PortId, limits};
-use namespace::{in_root_namespace, ip};
+use namespace::in_root_namespace;
 use packet_io::Waiter;
 
 /// A port without an interface of ours, as the controller's is.
@@ -254,8 +254,7 @@ fn what_waits_when_the_offload_fails_is_given_and_the_engine_goes_on() {
             beside.send(0, [frame(1, 3)]);
             assert_eq!(beside.receive(2, 1).len(), 1);
             await_digest(&beside);
-            // Its number is nobody's any more, which the thread that writes notices.
-            ip("link del out1");
+            beside.leave_no_descriptors();
             beside.group(5, &[(1, 1)], true);
             let start = Instant::now();
             while matches!(

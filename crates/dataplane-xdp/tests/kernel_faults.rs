@@ -60,8 +60,7 @@ fn a_failed_writer_ends_no_drain_and_is_told_when_it_is_asked() {
             let mut beside = Beside::new();
             beside.insert(1, "forward", &[2, 7]);
             beside.drain();
-            // Its number is nobody's any more, which the writer notices.
-            ip("link del out1");
+            beside.leave_no_descriptors();
             beside.group(5, &[(1, 1)], true);
             let token = beside.switch.begin_drain();
             let start = Instant::now();
@@ -78,6 +77,30 @@ fn a_failed_writer_ends_no_drain_and_is_told_when_it_is_asked() {
             beside.forward_punted_of(&[0, 2], 1);
             assert_eq!(beside.receive(2, 1), [left(1, 2, 7)]);
             beside.assert_accounted();
+        },
+    );
+}
+
+#[test]
+fn an_interface_that_is_gone_before_anybody_was_told_fails_nothing() {
+    in_root_namespace(
+        "an_interface_that_is_gone_before_anybody_was_told_fails_nothing",
+        || {
+            let mut beside = Beside::new();
+            beside.insert(1, "forward", &[2, 7]);
+            beside.drain();
+            ip("link del out1");
+            beside.group(5, &[(1, 1), (2, 3)], true);
+            beside.insert(5, "flood", &[5]);
+            beside.drain();
+            beside.send(0, [frame(5, 1), frame(1, 2)]);
+            assert_eq!(beside.receive(2, 2), [left(5, 1, 3), left(1, 2, 7)]);
+            let start = Instant::now();
+            while beside.counters().dropped(DropReason::DeviceRefused) < 1 {
+                assert!(start.elapsed() < PATIENCE, "the copy for nobody is counted");
+            }
+            beside.assert_accounted();
+            beside.assert_forwards();
         },
     );
 }
@@ -234,22 +257,32 @@ fn entries_that_were_removed_and_come_back_together_wait_for_one_grace_period() 
 
 #[test]
 fn what_was_forwarded_until_a_port_refused_the_program_is_counted() {
-    in_root_namespace(
+    in_root_mount_namespace(
         "what_was_forwarded_until_a_port_refused_the_program_is_counted",
         || {
+            let folder = PathBuf::from(format!("/tmp/reprise-refusing-{}", std::process::id()));
+            fs::create_dir(&folder).unwrap();
+            let mut mount = Command::new("mount");
+            mount.args(["-t", "bpf", "bpf"]).arg(&folder);
+            assert!(mount.status().unwrap().success());
             let mut beside = Beside::new();
             beside.insert(1, "forward", &[1, 7]);
             beside.switch.set_offload(None);
-            veth_pair("gone", "other");
+            veth_pair("last", "other");
             ethtool("-K other gro on");
-            let gone = AfXdpPort::open("gone", &AfXdpConfig::default()).unwrap();
+            run_earlier("last", &folder);
+            let config = AfXdpConfig {
+                kept: Some(folder.clone()),
+                ..AfXdpConfig::default()
+            };
+            let refusing = AfXdpPort::open("last", &config).unwrap();
             let mut served = beside.served();
-            // The switch has no such port, so only its own program tells that its interface is gone.
+            // The switch has no such port. Its driver refuses the program, which takes no frames in several pieces.
             served.push(KernelPort {
                 id: PortId(50),
-                interface: gone.interface(),
+                interface: refusing.interface(),
             });
-            ip("link del other");
+            ip("link set other mtu 9000");
             let is_over = Arc::new(AtomicBool::new(false));
             let mut outside = beside.outside.remove(0);
             let sender = thread::spawn({
@@ -287,6 +320,64 @@ fn what_was_forwarded_until_a_port_refused_the_program_is_counted() {
             }
             assert_eq!(seen(&mut beside), n_sent);
             beside.assert_accounted();
+            drop(refusing);
+            let umount = Command::new("umount").arg(&folder).status();
+            assert!(umount.unwrap().success());
+            fs::remove_dir(&folder).unwrap();
+        },
+    );
+}
+
+#[test]
+fn a_port_that_goes_and_comes_leaves_the_others_and_their_groups_in_the_kernel() {
+    in_root_namespace(
+        "a_port_that_goes_and_comes_leaves_the_others_and_their_groups_in_the_kernel",
+        || {
+            let mut beside = Beside::new();
+            beside.insert(1, "forward", &[1, 7]);
+            beside.insert(5, "flood", &[5]);
+            beside.group(5, &[(1, 11), (2, 12), (1, 13)], true);
+            beside.drain();
+            let mut number = 0;
+            for round in 1..=3 {
+                beside.lose_port(2);
+                beside.assert_forwards();
+                // One that is written while the port is away has no copies for it, either.
+                let id = 5 + round;
+                let to = u8::try_from(id).unwrap();
+                beside.insert(to, "flood", &[id as u16]);
+                beside.group(id, &[(2, 21), (1, 22)], true);
+                beside.drain();
+                for (to, instances) in [(5, &[11, 13][..]), (1, &[7]), (to, &[22])] {
+                    number += 1;
+                    beside.send(0, [frame(to, number)]);
+                    let expected = instances.iter().map(|it| left(to, number, *it));
+                    let expected: Vec<_> = expected.collect();
+                    assert_eq!(beside.receive(1, expected.len()), expected);
+                }
+                beside.find_port(2);
+                for (to, port, instance) in [(5, 2, 12), (to, 2, 21)] {
+                    number += 1;
+                    beside.send(0, [frame(to, number)]);
+                    assert_eq!(beside.receive(port, 1), [left(to, number, instance)]);
+                }
+                assert_eq!(beside.receive(1, 3).len(), 3);
+                // What comes by it is its own.
+                beside.send(2, [frame(1, number)]);
+                assert_eq!(beside.receive(1, 1), [left(1, number, 7)]);
+                let start = Instant::now();
+                let refused =
+                    |beside: &mut Beside| beside.counters().dropped(DropReason::DeviceRefused);
+                while refused(&mut beside) < 2 * u64::from(round) {
+                    assert!(start.elapsed() < PATIENCE, "copies for nobody are counted");
+                }
+                beside.assert_accounted();
+            }
+            let mut n_punted = 0;
+            let ports = beside.ports.iter_mut();
+            ports.for_each(|port| drain_port(port, &mut n_punted));
+            assert_eq!(n_punted, 0);
+            beside.assert_forwards();
         },
     );
 }
@@ -312,7 +403,8 @@ fn run_earlier(interface: &str, folder: &Path) {
     };
     let index = links().unwrap().into_iter().find_map(index).unwrap();
     let link = Link::attach_xdp(&program.unwrap(), index, AttachMode::Native).unwrap();
-    link.pin(&folder.join(interface)).unwrap();
+    let path = packet_io::kept_path(folder, index.cast_signed()).unwrap();
+    link.pin(&path).unwrap();
 }
 
 struct Silent;

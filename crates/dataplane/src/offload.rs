@@ -16,7 +16,8 @@
 //! c. *Refuse, or say what it leaves.* [`Offload::load`] gets the program with all that is written for
 //!    it, and either gives what it leaves to the engine, with the reasons, or refuses the program with
 //!    one reason. Refused, it punts all until the next program. What it has learnt of a program holds until
-//!    [`Offload::forget_program`], however often it is loaded.
+//!    [`Offload::forget_program`], however often it is loaded. What takes long comes before, beside the caller
+//!    ([`Offload::prepare`]): the engine forwards all until then.
 //! d. *Hear every write in order.* [`Offload::changed`] is called after each change, when the state and
 //!    the engine have it; what the call was is not told, only what is to be read again. A refused call
 //!    is not told.
@@ -65,7 +66,8 @@ use std::os::fd::BorrowedFd;
 
 use crate::{
     CloneSession, CounterId, CounterValue, CrcParameters, Digest, DropReason, Latencies,
-    MeterConfig, MeterId, Nanos, PortId, RegisterId, Replica, Stream, TableCounters, TableId,
+    MeterConfig, MeterId, Nanos, PortId, Program, RegisterId, Replica, Stream, TableCounters,
+    TableId,
     engine::{
         Change, EntryIndex, Interpreted, State,
         ir::{CalculationId, Int},
@@ -75,13 +77,32 @@ use crate::{
 
 /// Forwards beside the engine. See the module for what it must keep to.
 pub trait Offload: Send {
+    /// Whether it can take this program over at once. Where it cannot, it gets ready beside the caller, who asks
+    /// again when it is woken. Most are always ready.
+    fn prepare(&mut self, program: &Program) -> bool {
+        let _ = program;
+        true
+    }
+
     /// Takes a program over, with what is written for it: what it leaves to the engine, by place and
-    /// reason. It forwards when this returns.
+    /// reason. It hears of changes from now on, and forwards as soon as [`Offload::has_begun`].
     ///
     /// # Errors
-    /// Why it takes nothing of the program. It is stopped at once, so that what it has forwarded until then is
-    /// counted; it punts all, and hears of no change.
-    fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, String>;
+    /// Why it takes nothing of the program: it is stopped at once, so that what it has forwarded until then is
+    /// counted; it punts all, and hears of no change. Or that it has to be prepared anew.
+    fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, Unable>;
+
+    /// Whether it forwards what was loaded. Most do when they are loaded.
+    fn has_begun(&self) -> bool {
+        true
+    }
+
+    /// The owner of the ports has put others in the place of some, or was woken: it looks which ports it can serve
+    /// now. True where that changes something, which is committed then.
+    fn look_at_ports(&mut self, written: &Written<'_>) -> bool {
+        let _ = written;
+        false
+    }
 
     /// The program is replaced, whether it is loaded or not: what was learnt of it is over. Most learn nothing.
     fn forget_program(&mut self) {}
@@ -158,6 +179,8 @@ impl From<String> for Unable {
 pub enum OffloadStatus {
     /// It punts all: there is no program, somebody listens to a trace, or a port is disabled.
     Waiting,
+    /// It gets ready for the program, and punts all until then.
+    Loading,
     /// It forwards, and leaves this to the engine.
     Forwarding(Vec<Interpreted>),
     /// It takes nothing of the program, for this reason.
@@ -179,6 +202,18 @@ pub enum OffloadNotice {
         n_entries_max: usize,
         /// From when it had no room until the program forwarded again.
         taken_ns: Nanos,
+    },
+    /// The engine forwards what comes by a port and what leaves there; the offload looks again.
+    LeavesPort {
+        /// The port.
+        port: PortId,
+        /// Why it does not serve it.
+        reason: String,
+    },
+    /// It serves a port that it did not serve before.
+    ServesPort {
+        /// The port.
+        port: PortId,
     },
     /// It does without something that saves time.
     DoesWithout {

@@ -285,6 +285,27 @@ impl Port for AfPacketPort {
         Ok(n_frames)
     }
 
+    fn drop_old(&mut self, before_ns: u64) -> Result<(), PortError> {
+        let before = self.statistics;
+        while let Some(slot) = self.ring.peek() {
+            if slot.came_ns >= before_ns {
+                break;
+            }
+            let mut taker = Taker {
+                statistics: &mut self.statistics,
+                take: &mut |_| (),
+            };
+            if slot.status & libc::TP_STATUS_COPY == 0 {
+                taker.take_slot(slot);
+            } else {
+                taker.take_queued(self.rx.as_fd(), &slot, &mut self.super_frame);
+            }
+            self.ring.release();
+        }
+        self.statistics.drop_received_since(before);
+        Ok(())
+    }
+
     fn transmit(&mut self, _now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {
         if self.is_full && self.tx_queue.is_full() {
             // The switch was told, and went on.

@@ -33,8 +33,8 @@ use bpf::AttachMode;
 
 use crate::interface::{self, Interface};
 use crate::limits::{
-    MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US, XDP_RX_CHUNKS,
-    XDP_TX_BATCH_FRAMES,
+    DROPPED_AT_ONCE, MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, TX_RETRIES_PER_FLUSH,
+    TX_RETRY_WAIT_US, WAITING_FRAMES_MAX, XDP_RX_CHUNKS, XDP_TX_BATCH_FRAMES,
 };
 use crate::offload::{self, VLAN_TAG_BYTES};
 use crate::pace::TxPace;
@@ -42,7 +42,7 @@ use crate::wait::PollSet;
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use attached::Attached;
 pub(crate) use attached::try_load;
-pub use attached::{XdpInterface, make_kept_folder};
+pub use attached::{XdpInterface, kept_path, make_kept_folder};
 use queue::{Piece, Queue, QueueConfig};
 
 /// The frames that the XDP program takes from the kernel.
@@ -383,6 +383,20 @@ impl Port for AfXdpPort {
         Ok(n_frames)
     }
 
+    fn drop_old(&mut self, _before_ns: u64) -> Result<(), PortError> {
+        let before = self.statistics;
+        let mut n_frames = 0;
+        while n_frames < WAITING_FRAMES_MAX {
+            let n = self.receive(0, DROPPED_AT_ONCE, &mut |_| ())?;
+            n_frames += n;
+            if n < DROPPED_AT_ONCE {
+                break;
+            }
+        }
+        self.statistics.drop_received_since(before);
+        Ok(())
+    }
+
     fn transmit(&mut self, _now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {
         let frame_bytes = frame.len();
         if frame_bytes < MIN_FRAME_BYTES {
@@ -438,6 +452,7 @@ impl Port for AfXdpPort {
     }
 
     fn abandon(&mut self) -> PortStatistics {
+        self.attached.forget_kept();
         let (n_frames, n_bytes) = self.queues[0].untaken();
         let mut statistics = self.statistics();
         statistics.tx_frames = statistics.tx_frames.saturating_sub(n_frames);

@@ -91,6 +91,16 @@ pub enum PortError {
         /// The interface that was to be opened.
         interface: String,
     },
+    /// Another XDP program is there, and none of this interface is kept.
+    #[error(
+        "interface \"{interface}\" carries an XDP program, and {path} is not what keeps it, as it would be for this interface of this network namespace: stop whoever put the program there, or remove the file that keeps it", path = path.display()
+    )]
+    XdpNotKept {
+        /// The interface that was to be opened.
+        interface: String,
+        /// Where its program would be kept.
+        path: PathBuf,
+    },
     /// Too much to compare every frame with.
     #[error(
         "interface \"{interface}\": {found} destinations for one XDP program, expected at most {max}", max = crate::limits::XDP_DESTINATIONS

@@ -38,7 +38,9 @@ mod udp;
 mod wait;
 
 pub use af_packet::{AfPacketConfig, AfPacketPort, WayOut};
-pub use af_xdp::{AfXdpConfig, AfXdpMode, AfXdpPort, Destination, XdpInterface, make_kept_folder};
+pub use af_xdp::{
+    AfXdpConfig, AfXdpMode, AfXdpPort, Destination, XdpInterface, kept_path, make_kept_folder,
+};
 pub use error::PortError;
 pub use frame::Frame;
 pub use interface::receive_queues;

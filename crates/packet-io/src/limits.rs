@@ -52,6 +52,13 @@ pub const TX_RETRY_WAIT_US: u64 = 100;
 /// kernel accounts them (about 2,300 bytes each).
 pub const SOCKET_BUFFER_BYTES: i32 = 4 * 1024 * 1024;
 
+/// Frames that may wait for a port at most and are dropped when they are too old: more than any ring has. Others may come
+/// meanwhile.
+pub const WAITING_FRAMES_MAX: usize = 1 << 20;
+
+/// Such frames that are taken with one call.
+pub const DROPPED_AT_ONCE: usize = 64;
+
 /// The shortest frame, in bytes: an Ethernet header (IEEE 802.3, without preamble and FCS).
 pub const MIN_FRAME_BYTES: usize = 14;
 

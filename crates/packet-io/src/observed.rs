@@ -73,6 +73,10 @@ impl Port for ObservedPort {
         Ok(n_frames)
     }
 
+    fn drop_old(&mut self, before_ns: u64) -> Result<(), PortError> {
+        self.port.drop_old(before_ns)
+    }
+
     fn transmit(&mut self, now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {
         let whole = [frame.head, frame.payload].concat();
         self.port.transmit(now, frame)?;

@@ -28,6 +28,17 @@ pub trait Port: Send {
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, PortError>;
 
+    /// Drops frames that have waited too long to be of use, since whoever receives was away: those that came before
+    /// this time, in nanoseconds since 1970. Where the kernel does not tell when a frame came, all that wait. Nothing
+    /// waits where frames do not come by themselves.
+    ///
+    /// # Errors
+    /// As [`Port::receive`].
+    fn drop_old(&mut self, before_ns: u64) -> Result<(), PortError> {
+        let _ = before_ns;
+        Ok(())
+    }
+
     /// Queues a frame for sending. Its pieces are copied to the memory that is sent from; a payload at most
     /// once for each frame, and not at all if the same payload is already there. Sends the queue when it is
     /// enough for a batch, and the first frame after a flush at once. [`Port::flush`] always sends it.
@@ -115,6 +126,8 @@ pub struct PortStatistics {
     pub rx_unsegmentable: u64,
     /// Shorter than an Ethernet header.
     pub rx_too_short: u64,
+    /// Waited too long, since the switch was away.
+    pub rx_too_old: u64,
     /// Frames sent.
     pub tx_frames: u64,
     /// Their bytes.
@@ -146,6 +159,7 @@ impl PortStatistics {
         self.rx_oversized += other.rx_oversized;
         self.rx_unsegmentable += other.rx_unsegmentable;
         self.rx_too_short += other.rx_too_short;
+        self.rx_too_old += other.rx_too_old;
         self.tx_frames += other.tx_frames;
         self.tx_bytes += other.tx_bytes;
         self.tx_too_long += other.tx_too_long;
@@ -155,6 +169,13 @@ impl PortStatistics {
         self.tx_refused += other.tx_refused;
         self.tx_not_udp += other.tx_not_udp;
         self.tx_unreachable += other.tx_unreachable;
+    }
+
+    /// What was received since these were counted was dropped.
+    pub(crate) fn drop_received_since(&mut self, before: PortStatistics) {
+        self.rx_too_old += self.rx_frames - before.rx_frames;
+        self.rx_frames = before.rx_frames;
+        self.rx_bytes = before.rx_bytes;
     }
 
     /// Frames lost before the switch saw them, for any reason.
@@ -174,7 +195,7 @@ impl PortStatistics {
     }
 
     /// Every drop reason by name with its count; receiving first.
-    pub fn drops(&self) -> [(&'static str, u64); 13] {
+    pub fn drops(&self) -> [(&'static str, u64); 14] {
         [
             ("rx_ring_full", self.rx_ring_full),
             ("rx_no_buffer", self.rx_no_buffer),
@@ -182,6 +203,7 @@ impl PortStatistics {
             ("rx_oversized", self.rx_oversized),
             ("rx_unsegmentable", self.rx_unsegmentable),
             ("rx_too_short", self.rx_too_short),
+            ("rx_too_old", self.rx_too_old),
             ("tx_too_long", self.tx_too_long),
             ("tx_too_short", self.tx_too_short),
             ("tx_no_room", self.tx_no_room),

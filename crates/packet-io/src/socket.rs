@@ -7,7 +7,7 @@
 
 use std::io;
 use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use crate::limits::TX_BATCH_FRAMES;
@@ -72,6 +72,22 @@ pub(crate) fn get_option<T: Copy>(
     // are integers or made of them, so any bytes are a value.
     check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, value, &raw mut len) })?;
     Ok(())
+}
+
+/// Since Linux 5.14, of `asm-generic/socket.h`.
+const SO_NETNS_COOKIE: libc::c_int = 71;
+
+/// A number that no other network namespace of this machine has had since it was started.
+pub(crate) fn namespace_cookie() -> io::Result<u64> {
+    let socket = open(libc::AF_UNIX, libc::SOCK_DGRAM, 0)?;
+    let mut cookie = 0_u64;
+    get_option(
+        socket.as_fd(),
+        libc::SOL_SOCKET,
+        SO_NETNS_COOKIE,
+        &mut cookie,
+    )?;
+    Ok(cookie)
 }
 
 /// Sends up to [`TX_BATCH_FRAMES`] frames, in order, with one system call; returns the number sent.

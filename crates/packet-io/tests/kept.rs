@@ -1,6 +1,8 @@
 //! Programs that are kept beyond their process, and ports that take their own program back. The kernel lets only root
 //! outside any user namespace load them.
 
+#![allow(unsafe_code, reason = "a thread in a network namespace of its own")]
+
 mod frames;
 mod namespace;
 
@@ -127,7 +129,7 @@ fn what_is_kept_for_an_interface_that_is_gone_does_not_take_over_another_one_s()
             let other = attach("v1", &program(BACK, false));
             let error = open(Some(folder)).err();
             assert!(
-                matches!(error, Some(PortError::XdpInUse { .. })),
+                matches!(error, Some(PortError::XdpNotKept { .. })),
                 "{error:?}"
             );
             assert_comes_back(&mut outside(), 2);
@@ -140,6 +142,62 @@ fn what_is_kept_for_an_interface_that_is_gone_does_not_take_over_another_one_s()
             assert!(is_attached());
         },
     );
+}
+
+/// In a network namespace of its own.
+fn elsewhere<R: Send>(body: impl FnOnce() -> R + Send) -> R {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // SAFETY: it takes no addresses, and concerns this thread alone.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0);
+            body()
+        });
+        thread.join().expect("no panic")
+    })
+}
+
+#[test]
+fn switches_of_two_namespaces_keep_their_programs_in_one_folder() {
+    with_folder(
+        "switches_of_two_namespaces_keep_their_programs_in_one_folder",
+        |folder| {
+            let _cable = cable();
+            let port = open(Some(folder)).expect("a port");
+            port.interface()
+                .run(&program(BACK, false))
+                .expect("a program");
+            port.interface().keep().expect("a name");
+            drop(port);
+            let here = index_of("v1");
+            let there = elsewhere(|| {
+                let _cable = cable();
+                let port = open(Some(folder)).expect("a port");
+                port.interface().keep().expect("a name");
+                drop(port);
+                let index = index_of("v1");
+                let port = open(Some(folder)).expect("its program is taken over");
+                port.interface().run_own().expect("its own program");
+                index
+            });
+            assert_eq!(here, there, "else the numbers tell them apart");
+            assert!(is_attached());
+            assert_comes_back(&mut outside(), 1);
+            open(Some(folder)).expect("its program is taken over");
+        },
+    );
+}
+
+#[test]
+fn nothing_is_kept_of_an_interface_that_is_gone() {
+    with_folder("nothing_is_kept_of_an_interface_that_is_gone", |folder| {
+        let _cable = cable();
+        let mut port = open(Some(folder)).expect("a port");
+        port.interface().keep().expect("a name");
+        assert_eq!(fs::read_dir(folder).expect("a folder").count(), 1);
+        ip("link del v1");
+        port.abandon();
+        assert_eq!(fs::read_dir(folder).expect("a folder").count(), 0);
+    });
 }
 
 #[test]
@@ -175,7 +233,9 @@ fn a_port_s_own_program_that_the_driver_refuses_is_told_and_what_ran_runs_on() {
         |folder| {
             let _cable = cable();
             let earlier = attach("v1", &program(BACK, true));
-            earlier.pin(&folder.join("v1")).expect("a name");
+            let index = index_of("v1").cast_signed();
+            let path = packet_io::kept_path(folder, index).expect("a namespace");
+            earlier.pin(&path).expect("a name");
             drop(earlier);
             let mut port = open(Some(folder)).expect("a program that is taken over");
             // The port's own program takes no frames in several pieces, as these would be.

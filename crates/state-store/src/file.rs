@@ -4,6 +4,7 @@ mod header;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -91,7 +92,25 @@ pub enum OpenError {
 /// A state file that this process has open.
 pub struct StateFile {
     path: PathBuf,
+    identity: Identity,
     opened: Mutex<Opened>,
+}
+
+/// Which file it is, whatever it is called: device and inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    fn of(path: &Path) -> io::Result<Identity> {
+        let found = fs::metadata(path)?;
+        Ok(Identity {
+            device: found.dev(),
+            inode: found.ino(),
+        })
+    }
 }
 
 struct Opened {
@@ -112,6 +131,10 @@ impl StateFile {
         if !path.try_exists()? {
             make(path)?;
         }
+        // To open a pipe would wait for its other end.
+        if !fs::metadata(path)?.is_file() {
+            return Err(OpenError::Foreign("no regular file".to_owned()));
+        }
         let before = Transactions::of(path);
         let database = open_whole(path)?;
         let opened = Transactions::of(path);
@@ -128,8 +151,29 @@ impl StateFile {
             behind: Vec::new(),
             learned: [0; 2],
         });
-        let path = path.to_owned();
-        Ok((Self { path, opened }, contents))
+        let (identity, path) = (Identity::of(path)?, path.to_owned());
+        let file = Self {
+            path,
+            identity,
+            opened,
+        };
+        Ok((file, contents))
+    }
+
+    /// Whoever restarts the switch finds what this process writes: the file has not been removed, moved, or replaced.
+    fn expect_there(&self) -> std::result::Result<(), StoreError> {
+        let path = self.path.display();
+        let why = match Identity::of(&self.path) {
+            Ok(found) if found == self.identity => return Ok(()),
+            Ok(_) => "is another file than the switch has opened".to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                "was removed or moved away".to_owned()
+            }
+            Err(error) => format!("cannot be looked at: {error}"),
+        };
+        Err(StoreError(format!(
+            "state file {path} {why}: put the former one back, or start the switch anew"
+        )))
     }
 
     fn opened(&self) -> MutexGuard<'_, Opened> {
@@ -139,6 +183,7 @@ impl StateFile {
 
     /// Stores all that is behind, in one transaction.
     fn store(&self, opened: &mut Opened) -> std::result::Result<(), StoreError> {
+        self.expect_there()?;
         if opened.behind.is_empty() {
             return Ok(());
         }
@@ -152,7 +197,8 @@ impl StateFile {
         opened.learned = learned.map_err(|error| told(error.to_string()))?;
         opened.database = Some(database);
         opened.behind.clear();
-        Ok(())
+        // It has everything, but may have gone meanwhile.
+        self.expect_there()
     }
 }
 
@@ -166,31 +212,41 @@ impl Store for StateFile {
         opened.behind.push(kept);
         self.store(opened)
     }
+
+    fn is_current(&self) -> bool {
+        self.expect_there().is_ok() && self.opened().behind.is_empty()
+    }
 }
 
 /// Makes an empty state file. It is written under another name and then linked, so it is whole as soon as `path`
-/// exists. A process that is killed before leaves only the file of the other name.
+/// exists. A process that is killed before leaves only the file of the other name; a disk that is full leaves none.
 fn make(path: &Path) -> std::result::Result<(), OpenError> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".new-{}", std::process::id()));
     let new = PathBuf::from(name);
     let _ = fs::remove_file(&new);
-    let foreign = |error: Failure| OpenError::System(io::Error::other(error.to_string()));
-    Database::create(&new)
-        .map_err(Failure::from)
-        .and_then(|database| begin(&database))
-        .map_err(foreign)?;
-    // Unlike a rename it replaces nothing: another switch may have been faster.
-    let linked = fs::hard_link(&new, path);
-    fs::remove_file(&new)?;
-    match linked {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
-        _ => {}
-    }
+    let made = make_as(&new, path);
+    let removed = fs::remove_file(&new);
+    made?;
+    removed?;
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     Ok(File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?)
+}
+
+/// Makes it under another name first.
+fn make_as(new: &Path, path: &Path) -> std::result::Result<(), OpenError> {
+    let foreign = |error: Failure| OpenError::System(io::Error::other(error.to_string()));
+    Database::create(new)
+        .map_err(Failure::from)
+        .and_then(|database| begin(&database))
+        .map_err(foreign)?;
+    // Unlike a rename it replaces nothing: another switch may have been faster.
+    match fs::hard_link(new, path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 fn begin(database: &Database) -> Result<()> {

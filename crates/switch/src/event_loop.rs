@@ -25,6 +25,7 @@ use control::{
     Casts, DigestNotice, DrainWaiters, IdleTimeoutNotice, LinkState, PacketInFrame, PortStatus,
     SwitchContext, Work,
 };
+use dataplane::engine::Interpreted;
 use dataplane::{Nanos, Offload, OffloadStatus, PortId, Switch, Transmit, Transmitted, limits};
 use packet_io::{Port, PortError, PortStatistics, Waiter};
 
@@ -32,7 +33,9 @@ use crate::casts;
 use crate::clock::Clock;
 use crate::handle::{Mailbox, PortChange};
 use crate::interfaces::LinkStatus;
+use crate::ports::since_1970_ns;
 use crate::totals::{PortTotals, Totals};
+use offload::Kernel;
 
 /// Frames taken from one port before the next has its turn. Keeps what is in work within the
 /// processor's cache, and lets 4,096 queued frames of other ports wait no longer than this.
@@ -180,6 +183,10 @@ pub(crate) struct EventLoop {
     drain_waiters: DrainWaiters,
     waiter: Waiter,
     wait: Wait,
+    /// Frames that waited longer are not taken in; none waits too long where there is none.
+    age_max: Option<Nanos>,
+    /// When the loop has looked at the clock last.
+    seen_at: Nanos,
     n_spins: u32,
     /// The port that was last looked at ahead.
     look_at: usize,
@@ -196,10 +203,13 @@ pub(crate) struct EventLoop {
     offload: Option<Box<dyn Offload>>,
     /// What the log was told of it.
     offload_told: Option<OffloadStatus>,
-    /// With which program.
-    offload_told_of: u64,
+    /// What it left of which program when it forwarded last.
+    offload_left: Option<(u64, Vec<Interpreted>)>,
     explains_offload: bool,
-    serves_in_kernel: bool,
+    /// The ports that the offload in the kernel is to serve, and whether it has called the loop.
+    kernel: Option<Kernel>,
+    /// To be called once the offload forwards the program of the start, or does not take it.
+    when_ready: Option<Box<dyn FnOnce() + Send>>,
     keeps_forwarding: bool,
     /// Programs of an earlier switch may still forward.
     has_earlier: bool,
@@ -222,6 +232,8 @@ impl EventLoop {
             drain_waiters: DrainWaiters::default(),
             waiter: Waiter::default(),
             wait: Wait::Sleep,
+            age_max: None,
+            seen_at: 0,
             n_spins: 0,
             look_at: 0,
             next_place: 0,
@@ -232,9 +244,10 @@ impl EventLoop {
             packet_ins_unclaimed: 0,
             offload: None,
             offload_told: None,
-            offload_told_of: 0,
+            offload_left: None,
             explains_offload: false,
-            serves_in_kernel: false,
+            kernel: None,
+            when_ready: None,
             keeps_forwarding: false,
             has_earlier: false,
             leaves_offload: Arc::default(),
@@ -302,7 +315,7 @@ impl EventLoop {
         // Nobody waits for it if the switch is being stopped.
         let _ = replaced.send(old);
         self.number_wait_places();
-        self.serve_anew();
+        self.serve_anew(place);
         Ok(())
     }
 
@@ -329,6 +342,43 @@ impl EventLoop {
     /// Says what it does while there is nothing to do. With a virtual clock there is always something.
     pub(crate) fn set_wait(&mut self, wait: Wait) {
         self.wait = wait;
+    }
+
+    /// Says how long frames may wait while the loop is away.
+    pub(crate) fn set_age_max(&mut self, age_max: Option<Nanos>) {
+        self.age_max = age_max.filter(|_| !self.clock.is_virtual());
+    }
+
+    /// Drops what has waited too long where the loop was away: stopped, or not scheduled. A loop that has much to do
+    /// looks at the clock all the time, and drops nothing.
+    #[inline]
+    fn look_at_clock(&mut self, now: Nanos) -> Result<(), LoopError> {
+        let away = now.saturating_sub(std::mem::replace(&mut self.seen_at, now));
+        match self.age_max {
+            Some(age_max) if away > age_max => self.drop_old(age_max),
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn drop_old(&mut self, age_max: Nanos) -> Result<(), LoopError> {
+        let before_ns = since_1970_ns().saturating_sub(age_max);
+        for place in 0..self.ports.len() {
+            let AttachedPort { id, port, .. } = &mut self.ports[place];
+            let (id, dropped) = (*id, port.drop_old(before_ns));
+            self.going_on(dropped, id)?;
+        }
+        Ok(())
+    }
+
+    /// When the loop has to look at the clock, so that it knows that it was not away.
+    fn next_look_at_clock(&self) -> Option<Nanos> {
+        let age_max = self.age_max?;
+        let has_port = self
+            .ports
+            .iter()
+            .any(|attached| attached.wait_place.is_some());
+        has_port.then(|| self.seen_at + age_max / 2)
     }
 
     fn is_spinning(&self) -> bool {
@@ -369,6 +419,7 @@ impl EventLoop {
         self.mailbox.waker().wake();
         self.begin_offload();
         self.tell_offload();
+        self.seen_at = self.clock.now();
         while !self.mailbox.is_stopped() {
             if self.is_spinning() || self.is_busy {
                 self.n_spins = self.n_spins.wrapping_add(1);
@@ -380,6 +431,7 @@ impl EventLoop {
             if next.is_none() && after == AfterReplay::End {
                 break;
             }
+            let next = next.into_iter().chain(self.next_look_at_clock()).min();
             let timeout = next.map(|at| self.clock.until(at));
             let ports = self
                 .ports
@@ -485,10 +537,12 @@ impl EventLoop {
                 self.waiter.forget();
             }
             self.run_work()?;
+            self.answer_offload();
         }
         self.is_forwarding = !self.is_held(after);
         self.tell_links();
         let now = self.clock.now();
+        self.look_at_clock(now)?;
         self.check_offload(now);
         self.take_digests();
         self.end_earlier();
@@ -631,6 +685,7 @@ impl EventLoop {
                 break;
             }
             now = self.clock.now();
+            self.look_at_clock(now)?;
             self.share.spend(now);
             self.look_ahead(now)?;
             if self.is_forwarding {
@@ -796,7 +851,10 @@ impl EventLoop {
         let is_forwarding = self.is_offload_forwarding();
         for (attached, status) in self.ports.iter().zip(&mut self.statuses) {
             status.is_disabled = !self.switch.is_port_enabled(attached.id);
-            status.is_offloaded = attached.is_offloaded.then_some(is_forwarding);
+            let kernel = self.kernel.as_ref();
+            let is_served = kernel.is_none_or(|it| it.ports.is_served(attached.id));
+            let is_forwarded = is_forwarding && is_served;
+            status.is_offloaded = attached.is_offloaded.then_some(is_forwarded);
         }
     }
 

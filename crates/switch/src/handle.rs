@@ -201,6 +201,11 @@ impl Mailbox {
         &self.waker
     }
 
+    /// The same, for who wakes the loop from another thread.
+    pub(crate) fn shared_waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.waker)
+    }
+
     /// Gives a packet-in to everybody who subscribed; false if nobody is there.
     pub(crate) fn publish_packet_in(&self, packet: &PacketInFrame) -> bool {
         publish(&self.subscribers.packet_ins, packet)

@@ -20,7 +20,9 @@ use std::time::{Duration, Instant};
 
 use control::{LinkState, SwitchHandle};
 use dataplane::PortId;
-use packet_io::{Link, LinkEvent, LinkMonitor, LostPort, Port, PortError, Waiter, Waker};
+use packet_io::{
+    Link, LinkEvent, LinkMonitor, LostPort, Port, PortError, Waiter, Waker, XdpInterface,
+};
 
 use crate::error::SwitchError;
 use crate::handle::LoopHandle;
@@ -135,6 +137,8 @@ pub(crate) struct Watched {
     pub(crate) bound: Option<i32>,
     /// As [`OpenPort::served_queues`](crate::ports::OpenPort).
     pub(crate) served_queues: Option<usize>,
+    /// The interface with the port's program, where it has one.
+    pub(crate) program: Option<XdpInterface>,
     pub(crate) opening: Opening,
     pub(crate) status: Arc<LinkStatus>,
 }
@@ -278,6 +282,7 @@ impl Watch {
             if is_due {
                 retry_at = Instant::now() + RETRY_INTERVAL;
                 self.retry();
+                self.look_at_programs();
                 self.count_queues();
             }
         }
@@ -429,6 +434,31 @@ impl Watch {
         );
     }
 
+    /// Looks for programs that somebody has detached: what comes goes past their ports, which are opened anew.
+    fn look_at_programs(&mut self) {
+        for place in 0..self.ports.len() {
+            let Watched {
+                id, bound, program, ..
+            } = &self.ports[place].port;
+            let is_detached = program.as_ref().is_some_and(XdpInterface::is_detached);
+            // An interface that is gone is told of by the kernel.
+            let is_there = bound.is_some_and(|it| packet_io::receive_queues(it).is_some());
+            if !is_detached || !is_there {
+                continue;
+            }
+            let (port, interface) = (id.0, self.ports[place].interface());
+            tracing::warn!(
+                event = "port_detached",
+                port,
+                interface,
+                "port {port}: somebody has detached the port's XDP program from interface \"{interface}\", so no \
+                 frames came to it; the port is opened anew"
+            );
+            self.put_lost(place);
+            self.try_to_rebind(place);
+        }
+    }
+
     /// Looks for queues that came after a port was opened: what arrives by them goes past the switch.
     fn count_queues(&mut self) {
         for place in &mut self.ports {
@@ -472,20 +502,33 @@ impl Watch {
         }
     }
 
-    fn lose(&mut self, place: usize) {
+    /// A port without an interface takes the place of one.
+    fn put_lost(&mut self, place: usize) {
         let Place {
             port: watched,
             addresses,
             ..
         } = &mut self.ports[place];
         watched.bound = None;
+        watched.program = None;
         addresses.clear();
         watched.status.set(LinkState::Lost);
         watched.status.name().clear();
         watched.status.unserved_queues.store(0, Ordering::Relaxed);
         watched.status.mtu.store(0, Ordering::Relaxed);
-        let lost_events = count(&watched.status.lost_events);
-        let (port, interface) = (watched.id.0, &watched.interface);
+        count(&watched.status.lost_events);
+        let lost = (0..self.handle.n_workers()).map(|_| {
+            let port: Box<dyn Port> = Box::new(LostPort::new(&watched.interface));
+            port
+        });
+        // The old ones are closed here, which can take milliseconds: no event loop waits for that.
+        drop(self.handle.replace_port(watched.id, lost.collect()));
+    }
+
+    fn lose(&mut self, place: usize) {
+        let watched = &self.ports[place].port;
+        let (port, interface) = (watched.id.0, watched.interface.clone());
+        let lost_events = watched.status.lost_events() + 1;
         tracing::warn!(
             event = "port_lost",
             port,
@@ -493,12 +536,7 @@ impl Watch {
             lost_events,
             "port {port}: interface \"{interface}\" was removed or moved to another network namespace; the port waits for one of that name"
         );
-        let lost = (0..self.handle.n_workers()).map(|_| {
-            let port: Box<dyn Port> = Box::new(LostPort::new(interface));
-            port
-        });
-        // The old ones are closed here, which can take milliseconds: no event loop waits for that.
-        drop(self.handle.replace_port(watched.id, lost.collect()));
+        self.put_lost(place);
         if self.exits_on_loss {
             let mut lost = self
                 .stop
@@ -518,6 +556,7 @@ impl Watch {
         let described = opened.first().map(|port| port.described.clone());
         let described = described.unwrap_or_default();
         port.served_queues = opened.first().and_then(|port| port.served_queues);
+        port.program = opened.first().and_then(|port| port.port.xdp_interface());
         let ports = opened.into_iter().map(|port| port.port).collect();
         drop(self.handle.replace_port(port.id, ports));
         port.bound = bound;
@@ -538,28 +577,32 @@ impl Watch {
 
     fn retry(&mut self) {
         for place in 0..self.ports.len() {
-            if !self.ports[place].is_lost() {
-                continue;
+            if self.ports[place].is_lost() {
+                self.try_to_rebind(place);
             }
-            let refusal = match self.rebind(place) {
-                Ok(()) | Err(PortError::InterfaceMissing { .. }) => None,
-                Err(error) => Some(error.to_string()),
-            };
-            if refusal == self.ports[place].refusal {
-                continue;
-            }
-            let Watched { id, interface, .. } = &self.ports[place].port;
-            if let Some(reason) = &refusal {
-                tracing::warn!(
-                    event = "port_unusable",
-                    port = id.0,
-                    interface,
-                    reason,
-                    "port {id} stays lost: {reason}"
-                );
-            }
-            self.ports[place].refusal = refusal;
         }
+    }
+
+    /// Opens a lost port where that is possible; the log says once why it is not.
+    fn try_to_rebind(&mut self, place: usize) {
+        let refusal = match self.rebind(place) {
+            Ok(()) | Err(PortError::InterfaceMissing { .. }) => None,
+            Err(error) => Some(error.to_string()),
+        };
+        if refusal == self.ports[place].refusal {
+            return;
+        }
+        let Watched { id, interface, .. } = &self.ports[place].port;
+        if let Some(reason) = &refusal {
+            tracing::warn!(
+                event = "port_unusable",
+                port = id.0,
+                interface,
+                reason,
+                "port {id} stays lost: {reason}"
+            );
+        }
+        self.ports[place].refusal = refusal;
     }
 
     fn warn_of_address(&mut self, place: usize, address: IpAddr) {

@@ -213,13 +213,13 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
         }
         prepared.workers.first_mut().begin_offload();
         prepared.services.serve(options)?;
-        log.flush();
-        say(&ready_line(
-            options,
-            &prepared.described,
-            &prepared.services,
-            &in_force,
-        ));
+        let ready = ready_line(options, &prepared.described, &prepared.services, &in_force);
+        let flush = log.flusher();
+        let tell = move || {
+            flush();
+            say(&ready);
+        };
+        prepared.workers.first_mut().when_ready(Box::new(tell));
         if bmv2.is_some() {
             bmv2::tell_ready(packet_log.as_ref(), &prepared.services);
         }
@@ -359,6 +359,9 @@ fn event_loops(
         parts.register_payload_externs(&mut switch)?;
         let mut event_loop = EventLoop::new(switch, clock, mailbox);
         event_loop.set_wait(options.wait);
+        // BMv2 sends what it has, however late.
+        let age_max = options.queues.age_max_ns();
+        event_loop.set_age_max(age_max.filter(|_| options.bmv2.is_none()));
         for port in ports {
             event_loop.add_port(port.id, &port.name, port.port);
             if let Some(link) = port.link {

@@ -5,32 +5,41 @@
 //! Every event has a name; `docs/switch.md` lists them with their fields.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tracing::field::Field;
+use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
+use tracing::{Event, Level, Metadata};
 use tracing_subscriber::field::MakeExt;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{FilterExt, Targets};
 use tracing_subscriber::fmt::format::{self, Writer};
 use tracing_subscriber::fmt::{FormatFields, MakeWriter};
-use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
 
 use crate::error::SwitchError;
 
 /// Lines that wait for a slow reader; what comes beyond is left out, and counted.
 const QUEUE_LINES: usize = 1024;
 
-/// Lines in a row that are written however fast they come.
+/// Lines that wait at most when one comes that is no warning: warnings have the other places.
+const QUEUE_LINES_OF_INFO: usize = QUEUE_LINES / 2;
+
+/// Lines of one event in a row that are written however fast they come.
 const BURST_LINES: f64 = 200.0;
 
-/// Lines a second beyond a burst: some megabytes an hour, whatever floods the switch.
-const LINES_PER_SECOND: f64 = 20.0;
+/// Lines a second of one event beyond a burst: some megabytes an hour, whatever floods the switch. Each event has its
+/// own, so none crowds another out.
+const LINES_PER_SECOND: f64 = 5.0;
+
+/// What is said to have been left out where the reader takes too little.
+const UNREAD: &str = "any";
 
 /// How often what was left out is told.
 const TELL_INTERVAL: Duration = Duration::from_secs(1);
@@ -92,6 +101,7 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<Log, SwitchErr
         .with_target("reprise_switch", level)
         .with_target("p4runtime_server", level)
         .with_target("thrift_server", level);
+    let budgets = Budgets(lines.clone());
     let layer = tracing_subscriber::fmt::layer().with_writer(lines);
     let layer = layer.with_target(false).with_ansi(false);
     let layer = match format {
@@ -102,7 +112,7 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<Log, SwitchErr
             layer.boxed()
         }
     };
-    let subscriber = tracing_subscriber::registry().with(layer.with_filter(ours));
+    let subscriber = tracing_subscriber::registry().with(layer.with_filter(ours.and(budgets)));
     tracing::subscriber::set_global_default(subscriber).map_err(|error| SwitchError::System {
         operation: "start the log",
         source: io::Error::other(error),
@@ -130,8 +140,7 @@ impl Log {
         let lines = Lines(Arc::new(Queue {
             sender: Mutex::new(Some(sender)),
             n_waiting: AtomicUsize::new(0),
-            left_out: AtomicU64::new(0),
-            allowance: Mutex::new(Allowance::full()),
+            events: Mutex::default(),
         }));
         let (has_ended, ended) = mpsc::channel();
         let queue = lines.clone();
@@ -151,12 +160,14 @@ impl Log {
 }
 
 impl Log {
-    /// Waits until what was told so far is written, for what has to stand behind it.
-    pub(crate) fn flush(&self) {
-        let began = Instant::now();
-        while self.lines.0.n_waiting.load(Ordering::Acquire) > 0 && began.elapsed() < FLUSH_TIMEOUT
-        {
-            thread::sleep(Duration::from_millis(1));
+    /// Waits, whenever it is called, until what was told so far is written, for what has to stand behind it.
+    pub(crate) fn flusher(&self) -> impl Fn() + Send + use<> {
+        let lines = self.lines.clone();
+        move || {
+            let began = Instant::now();
+            while lines.0.n_waiting.load(Ordering::Acquire) > 0 && began.elapsed() < FLUSH_TIMEOUT {
+                thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 }
@@ -203,24 +214,28 @@ struct Queue {
     sender: Mutex<Option<SyncSender<Vec<u8>>>>,
     /// Lines that are not written yet.
     n_waiting: AtomicUsize,
-    left_out: AtomicU64,
-    allowance: Mutex<Allowance>,
+    /// By name. The code has some tens of names.
+    events: Mutex<BTreeMap<String, Allowance>>,
 }
 
-/// Lines that may be written now.
+/// Lines of an event that may be written now, and how many were not since that was told.
 struct Allowance {
     lines: f64,
     since: Instant,
+    n_left_out: u64,
 }
 
-impl Allowance {
-    fn full() -> Allowance {
+impl Default for Allowance {
+    fn default() -> Allowance {
         Allowance {
             lines: BURST_LINES,
             since: Instant::now(),
+            n_left_out: 0,
         }
     }
+}
 
+impl Allowance {
     fn take(&mut self) -> bool {
         let grown = self.since.elapsed().as_secs_f64() * LINES_PER_SECOND;
         self.since = Instant::now();
@@ -238,7 +253,11 @@ impl Queue {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send(&self, line: &[u8]) -> bool {
+    fn send(&self, line: &[u8], is_warning: bool) -> bool {
+        let n_waiting = self.n_waiting.load(Ordering::Relaxed);
+        if !is_warning && n_waiting >= QUEUE_LINES_OF_INFO {
+            return false;
+        }
         let sender = self.sender();
         let Some(sender) = &*sender else {
             // The process ends.
@@ -252,36 +271,97 @@ impl Queue {
         is_sent
     }
 
-    fn may_write(&self) -> bool {
+    /// What to do with an event's allowance.
+    fn with<R>(&self, event: &str, act: impl FnOnce(&mut Allowance) -> R) -> R {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        act(events.entry(event.to_owned()).or_default())
+    }
+
+    /// Whether a line of this event may be written now; one that may not is counted.
+    fn may_write(&self, event: &str) -> bool {
         WRITES.get()
-            || self
-                .allowance
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take()
+            || self.with(event, |allowance| {
+                let may_write = allowance.take();
+                allowance.n_left_out += u64::from(!may_write);
+                may_write
+            })
+    }
+
+    /// How many lines of which events were left out since this was asked last.
+    fn take_left_out(&self) -> Vec<(String, u64)> {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = events.iter_mut().map(|(event, allowance)| {
+            let n_left_out = std::mem::take(&mut allowance.n_left_out);
+            (event.clone(), n_left_out)
+        });
+        counted.filter(|(_, n_left_out)| *n_left_out > 0).collect()
     }
 }
 
 impl Lines {
     fn tell_left_out(&self) {
-        let lines = self.0.left_out.swap(0, Ordering::Relaxed);
-        if lines > 0 {
+        for (of, lines) in self.0.take_left_out() {
             tracing::warn!(
                 event = "log_lines_left_out",
+                of,
                 lines,
-                "{lines} lines of this log were left out: more came than are written or read"
+                "{lines} lines of the event {of} were left out: more came than are written or read"
             );
         }
     }
 }
 
-impl Write for &Lines {
+/// Lets no more lines of an event through than it may have.
+struct Budgets(Lines);
+
+/// The field `event`.
+#[derive(Default)]
+struct Name(String);
+
+impl Visit for Name {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "event" {
+            value.clone_into(&mut self.0);
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn fmt::Debug) {}
+}
+
+impl Name {
+    fn of(event: &Event<'_>) -> String {
+        let mut name = Name::default();
+        event.record(&mut name);
+        name.0
+    }
+}
+
+impl<S> Filter<S> for Budgets {
+    fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        true
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
+        self.0.0.may_write(&Name::of(event))
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::TRACE)
+    }
+}
+
+/// Takes a line.
+struct LineWriter<'a> {
+    queue: &'a Queue,
+    is_warning: bool,
+}
+
+impl Write for LineWriter<'_> {
     /// A whole line.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let queue = &self.0;
-        let is_sent = queue.may_write() && queue.send(line);
-        if !is_sent {
-            queue.left_out.fetch_add(1, Ordering::Relaxed);
+        if !self.queue.send(line, self.is_warning) {
+            // Of a reader that is too slow.
+            self.queue.with(UNREAD, |it| it.n_left_out += 1);
         }
         Ok(line.len())
     }
@@ -292,10 +372,20 @@ impl Write for &Lines {
 }
 
 impl<'a> MakeWriter<'a> for Lines {
-    type Writer = &'a Lines;
+    type Writer = LineWriter<'a>;
 
-    fn make_writer(&'a self) -> &'a Lines {
-        self
+    fn make_writer(&'a self) -> LineWriter<'a> {
+        LineWriter {
+            queue: &self.0,
+            is_warning: false,
+        }
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> LineWriter<'a> {
+        LineWriter {
+            queue: &self.0,
+            is_warning: *metadata.level() <= Level::WARN,
+        }
     }
 }
 

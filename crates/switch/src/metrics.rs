@@ -100,6 +100,7 @@ pub(crate) async fn text(served: &Served) -> Option<String> {
     served.recent.take(device).await?;
     let mut metrics = Metrics::default();
     process(&mut metrics, served);
+    stored(&mut metrics, device.is_stored());
     render(&mut metrics, counted);
     controller_drops(&mut metrics, &served.server);
     let maxima = served.recent.maxima();
@@ -187,6 +188,16 @@ fn process(metrics: &mut Metrics, served: &Served) {
     let name = "process_start_time_seconds";
     metrics.family(name, "gauge", "When the process started, Unix time.");
     metrics.sample(name, &[], format!("{:.3}", served.started_s));
+}
+
+/// Of a switch with a state file.
+fn stored(metrics: &mut Metrics, is_stored: Option<bool>) {
+    let name = "reprise_state_current";
+    let help = "1 where the state file has all that was answered as done, 0 where it is gone or cannot be written.";
+    metrics.family(name, "gauge", help);
+    if let Some(is_stored) = is_stored {
+        metrics.sample(name, &[], u8::from(is_stored));
+    }
 }
 
 fn render(metrics: &mut Metrics, mut counted: Counted) {

@@ -66,7 +66,8 @@ Ports:
   its totals and ends, unless --grpc is given. Beside an interface they replay in real time.
 
 When it is up the switch prints one line that begins with \"ready: \" on standard error.
-It ends on Ctrl-C, SIGTERM and SIGHUP and prints its totals on standard output; exit code 0.
+It ends on Ctrl-C, SIGTERM, SIGHUP and SIGQUIT and prints its totals on standard output; exit
+code 0. SIGUSR1 and SIGUSR2 are ignored, and logged.
 Exit code 1: it could not start or go on; 2: the command line is wrong; 3: the interface of a
 port was removed (--exit-on-port-loss).";
 
@@ -330,6 +331,19 @@ pub(crate) struct QueueOptions {
     /// each of its queues, rounded up to a power of two [default: 4096, with AF_XDP 2048]
     #[arg(long, value_name = "N", value_parser = ring_slots)]
     pub(crate) rx_ring: Option<usize>,
+
+    /// Milliseconds that a frame may have waited for the switch while that was away (stopped,
+    /// suspended, not scheduled); it drops older ones when it is back, and 0 keeps them
+    #[arg(long, value_name = "MS", default_value_t = 200)]
+    pub(crate) max_age_ms: u64,
+}
+
+impl QueueOptions {
+    /// In nanoseconds; none where no frame is too old.
+    pub(crate) fn age_max_ns(&self) -> Option<u64> {
+        let age_max_ns = self.max_age_ms.saturating_mul(1_000_000);
+        (age_max_ns > 0).then_some(age_max_ns)
+    }
 }
 
 /// What becomes of registers that packets write.

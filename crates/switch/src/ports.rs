@@ -159,6 +159,7 @@ impl Opening {
             interface,
             bound: first.port.interface_index(),
             served_queues: first.served_queues,
+            program: first.port.xdp_interface(),
             opening: self.clone(),
             status: Arc::default(),
         })

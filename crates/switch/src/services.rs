@@ -82,7 +82,11 @@ impl Services {
         let notifications = notification_socket(options, patience)?;
         {
             let _context = runtime.enter();
-            let mut stops = vec![SignalKind::interrupt(), SignalKind::terminate()];
+            let mut stops = vec![
+                SignalKind::interrupt(),
+                SignalKind::terminate(),
+                SignalKind::quit(),
+            ];
             // Whoever was started by nohup outlives its terminal.
             if !is_hangup_ignored() {
                 stops.push(SignalKind::hangup());
@@ -90,6 +94,13 @@ impl Services {
             for stop in stops {
                 let stop = signal(stop).map_err(system("listen for signals"))?;
                 runtime.spawn(stop_at_signal(stop, handle.clone()));
+            }
+            for (kind, name) in [
+                (SignalKind::user_defined1(), "SIGUSR1"),
+                (SignalKind::user_defined2(), "SIGUSR2"),
+            ] {
+                let ignored = signal(kind).map_err(system("listen for signals"))?;
+                runtime.spawn(note_signal(ignored, name));
             }
         }
         let config = ServerConfig {
@@ -544,6 +555,17 @@ fn is_hangup_ignored() -> bool {
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     // Without /proc it is not known, and a hangup ends the switch in order.
     mask.is_some_and(|mask| mask & 1 != 0)
+}
+
+/// A signal that means nothing to the switch, and would end it without its totals.
+async fn note_signal(mut signal: Signal, name: &'static str) {
+    while signal.recv().await.is_some() {
+        tracing::info!(
+            event = "signal_ignored",
+            signal = name,
+            "{name} means nothing to the switch: its counts are in the metrics, and in the totals at its end"
+        );
+    }
 }
 
 /// The first signal stops the switch; one that comes while it does not stop ends the process.

@@ -124,6 +124,10 @@ impl Store for KeptFile {
     fn keep(&self, kept: Kept) -> Result<(), StoreError> {
         self.told(self.file.keep(kept))
     }
+
+    fn is_current(&self) -> bool {
+        self.file.is_current()
+    }
 }
 
 async fn restore(server: &Server, contents: Contents) -> Result<(), RestoreError> {

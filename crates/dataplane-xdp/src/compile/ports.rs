@@ -231,7 +231,9 @@ impl Emit<'_> {
         self.heap(R2, self.memory.heap.ports);
         self.asm.alu(Alu::Add, R2, R1);
         self.asm.load(Size::B4, R2, R2, 0);
-        self.asm.jump_if_imm(Jump::Ne, R2, 1, punt);
+        // A port that has no device takes none. The kernel would drop a longer one, and nobody would say why.
+        self.load_word(R1, Word::PacketLength);
+        self.asm.jump_if(Jump::Gt, R1, R2, punt);
         Ok(())
     }
 
@@ -347,6 +349,9 @@ impl Emit<'_> {
         self.asm.jump_if_imm(Jump::Ne, R1, 0, some);
         self.drop_for(DropReason::MulticastGroupEmpty);
         self.asm.place(some);
+        self.load_word(R1, Word::PacketLength);
+        self.asm.load(Size::B8, R2, SLOT, arg(GroupArg::Longest));
+        self.asm.jump_if(Jump::Gt, R1, R2, punt);
         self.drop_without_room(fan_out);
         // Stale values of headers that are not there do not travel with the frame.
         for header in note.stale(self.needs) {

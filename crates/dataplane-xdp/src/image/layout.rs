@@ -47,7 +47,7 @@ impl Heap {
         (index < self.n_interfaces).then(|| self.interfaces + index * Interface::BYTES)
     }
 
-    /// Where it says of a port that packets to it are forwarded: 1, else 0.
+    /// Where it says of a port how long a frame may be that is forwarded to it, as it came; 0 where none is.
     pub fn port(&self, port: PortId) -> u32 {
         self.ports + 4 * u32::from(port.0)
     }
@@ -364,11 +364,13 @@ pub enum GroupArg {
     Replicas = 1,
     /// 1 more than the port that all of them leave by; 0 where they leave by several.
     Port = 2,
+    /// How long a packet may be of which copies are made, as it came: the least of the ports'.
+    Longest = 3,
 }
 
 impl GroupArg {
     /// How many there are.
-    pub const N: u32 = 3;
+    pub const N: u32 = 4;
 
     /// [`GroupArg::Port`] of these replicas.
     pub fn port_of(replicas: &[Replica]) -> u32 {

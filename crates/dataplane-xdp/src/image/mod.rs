@@ -36,8 +36,8 @@
 //!    [`Interface`] has plus the receive queue. If there is no socket, the verdict is `XDP_ABORTED`. Before a frame
 //!    is punted nothing of it was changed.
 //! 7. *Ports.* [`MapRole::Devices`] is a device map from port number to interface. A port is forwarded to when
-//!    the word at [`Heap::port`] is 1; packets to all others are punted, so to the CPU port, to those that
-//!    another process serves, and to those that are disabled.
+//!    the word at [`Heap::port`] is not 0, and takes frames that came no longer than that; packets to all others are
+//!    punted, so to the CPU port, to those that another process serves, and to those that are disabled.
 //! 8. *Groups.* See [`FanOut`]. Without it packets of groups are punted. Copies cannot be punted. So as long as a
 //!    table that egress applies has a slot with [`ACTION_PUNT`] ([`FanOut::tables`]), every group is to be written
 //!    as [`ACTION_PUNT`].

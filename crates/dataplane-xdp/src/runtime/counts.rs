@@ -1,6 +1,6 @@
 //! What programs have counted since somebody last asked.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 
 use bpf::{Map, n_possible_processors};
@@ -22,8 +22,10 @@ pub(crate) struct Counts {
     makes_digests: bool,
     /// By counter, up to those that were ever used.
     seen: Vec<CounterValue>,
-    /// By port: the interface, and what its device has done.
-    devices: Vec<(PortId, u32, DeviceCount)>,
+    /// What the devices of ports have done.
+    devices: Vec<Device>,
+    /// Every port that ever had one.
+    ports: BTreeSet<PortId>,
     /// How many were inside for how long.
     times: HashMap<TimeKey, u64>,
     /// Packets that came or were made beyond one, and those that have ended.
@@ -31,6 +33,15 @@ pub(crate) struct Counts {
     n_ended: u64,
     /// A moment, and how many had begun by then: when it is past, they have ended, or were lost.
     checked: Option<(Moment, u64)>,
+}
+
+/// An interface of a port.
+struct Device {
+    port: PortId,
+    interface: u32,
+    seen: DeviceCount,
+    /// When the port had it no more.
+    retired: Option<Moment>,
 }
 
 /// Where counts are, and what is known of them.
@@ -65,14 +76,8 @@ enum Kind {
 }
 
 impl Counts {
-    pub(crate) fn new(
-        program: &Program,
-        image: &Image,
-        devices: impl IntoIterator<Item = (PortId, u32)>,
-    ) -> Counts {
+    pub(crate) fn new(program: &Program, image: &Image) -> Counts {
         let layout = image.counters.clone();
-        let none = DeviceCount::default();
-        let devices = devices.into_iter();
         let tables = program.tables().zip(&image.tables).zip(&layout.tables);
         let tables = tables
             .filter(|((_, table), _)| !matches!(table.index, Index::Left))
@@ -96,12 +101,55 @@ impl Counts {
             makes_digests: image.map(MapRole::Digests).is_some(),
             seen: vec![CounterValue::default(); layout.n as usize],
             layout,
-            devices: devices.map(|(port, index)| (port, index, none)).collect(),
+            devices: Vec::new(),
+            ports: BTreeSet::new(),
             times: HashMap::new(),
             n_begun: 0,
             n_ended: 0,
             checked: None,
         }
+    }
+
+    /// A port has an interface from now on.
+    pub(crate) fn add_device(&mut self, port: PortId, interface: u32) {
+        self.ports.insert(port);
+        let mut devices = self.devices.iter_mut();
+        // The same one has come back. What it was for others until now is theirs.
+        if let Some(device) = devices.find(|it| it.interface == interface) {
+            device.port = port;
+            device.retired = None;
+            return;
+        }
+        self.devices.push(Device {
+            port,
+            interface,
+            seen: DeviceCount::default(),
+            retired: None,
+        });
+    }
+
+    /// A port has an interface no more. What packets that were on their way have still done there is counted.
+    pub(crate) fn retire_device(&mut self, port: PortId, interface: u32, now: Moment) {
+        let mut devices = self.devices.iter_mut();
+        let device = devices.find(|it| it.port == port && it.interface == interface);
+        if let Some(device) = device {
+            device.retired = Some(now);
+        }
+    }
+
+    /// Forgets interfaces that no packet is on its way to any more. Their counts were read behind that.
+    fn forget_devices(&mut self, from: &Sources<'_>, past: &[u32]) -> io::Result<()> {
+        self.devices.retain(|it| !past.contains(&it.interface));
+        for interface in past {
+            let times = self.times.extract_if(|key, _| key.interface == *interface);
+            let times: Vec<TimeKey> = times.map(|(key, _)| key).collect();
+            from.transmit.forget(*interface, &times)?;
+        }
+        let retired = self.devices.iter().filter_map(|it| it.retired);
+        if let Some(moment) = retired.max() {
+            from.graces.ask(moment);
+        }
+        Ok(())
     }
 
     /// Packets that have come and have not ended.
@@ -123,8 +171,14 @@ impl Counts {
         let counters = from.counters;
         let is_past = |(moment, _): &mut (Moment, u64)| from.graces.is_past(*moment);
         let checked = self.checked.take_if(is_past);
+        let past = self.devices.iter().filter(|it| {
+            let retired = it.retired;
+            retired.is_some_and(|moment| from.graces.is_past(moment))
+        });
+        let past: Vec<u32> = past.map(|it| it.interface).collect();
         self.devices(from.transmit, accounts)?;
         self.times(from.transmit, accounts)?;
+        self.forget_devices(from, &past)?;
         self.dropped(counters, accounts)?;
         self.tables(counters, from.told, now, accounts)?;
         self.cells(counters, accounts)?;
@@ -169,7 +223,13 @@ impl Counts {
     }
 
     fn devices(&mut self, transmit: &Transmit, accounts: &mut Accounts<'_>) -> io::Result<()> {
-        for (port, interface, seen) in &mut self.devices {
+        for device in &mut self.devices {
+            let Device {
+                port,
+                interface,
+                seen,
+                ..
+            } = device;
             let count = transmit.count(*interface)?;
             let sent = since(&mut seen.sent, count.sent);
             let refused = since(&mut seen.refused, count.refused);
@@ -184,8 +244,9 @@ impl Counts {
         for (key, n) in transmit.times()? {
             let seen = self.times.entry(key).or_default();
             let new = n.saturating_sub(std::mem::replace(seen, n));
-            let device = self.devices.iter().find(|(_, it, _)| *it == key.interface);
-            let (Some((port, ..)), 1..) = (device, new) else {
+            let mut devices = self.devices.iter();
+            let device = devices.find(|it| it.interface == key.interface);
+            let (Some(Device { port, .. }), 1..) = (device, new) else {
                 continue;
             };
             let stream = match key.stream {
@@ -203,8 +264,7 @@ impl Counts {
     }
 
     fn begun(&mut self, counters: &Map, accounts: &mut Accounts<'_>) -> io::Result<()> {
-        let ports: Vec<PortId> = self.devices.iter().map(|(port, ..)| *port).collect();
-        for port in ports {
+        for port in self.ports.clone() {
             let kind = Kind::Received(port);
             self.add(
                 counters,
@@ -313,7 +373,10 @@ impl Counts {
     pub(crate) fn n_inside_now(&self, counters: &Map, transmit: &Transmit) -> io::Result<u64> {
         let n_packets = |new: Vec<CounterValue>| new.iter().map(|it| it.packets).sum::<u64>();
         let mut n_ended = self.n_ended;
-        for (_, interface, seen) in &self.devices {
+        for Device {
+            interface, seen, ..
+        } in &self.devices
+        {
             let count = transmit.count(*interface)?;
             n_ended += gain(seen.sent, count.sent).packets;
             n_ended += gain(seen.refused, count.refused).packets;
@@ -321,7 +384,7 @@ impl Counts {
         let n_reasons = DropReason::ALL.len() as u32;
         n_ended += n_packets(self.fresh(counters, self.layout.dropped, n_reasons)?);
         let mut n_begun = self.n_begun;
-        for (port, ..) in &self.devices {
+        for port in &self.ports {
             let first = self.layout.received_by(*port);
             n_begun += n_packets(self.fresh(counters, first, 1)?);
         }

@@ -19,6 +19,7 @@ use dataplane::{PortId, Replica};
 
 use super::grace::Graces;
 use super::maps::{Maps, device_map};
+use super::messages::Interface;
 use super::ranges::Ranges;
 use crate::image::FanOut;
 
@@ -43,42 +44,71 @@ struct Devices {
     number: u32,
     map: Arc<Map>,
     n_places: u32,
-    /// By place, from the first one: what is there.
-    ports: Vec<PortId>,
+    /// By place, from the first one: which [`Device`] is there, if one is.
+    there: Vec<Option<u64>>,
 }
 
 impl Devices {
     /// Writes what differs. In a conference all copies leave by the same port.
     fn write(&mut self, replicas: &[Replica], target: &Target) -> io::Result<()> {
         for (place, replica) in replicas.iter().enumerate() {
-            if self.ports.get(place) == Some(&replica.port) {
+            let device = target.devices.get(&replica.port);
+            let before = self.there.get(place).copied();
+            if before == Some(device.map(|it| it.number)) {
                 continue;
             }
-            let Some(interface) = target.interfaces.get(&replica.port) else {
-                let message = format!("port {} has no interface", replica.port);
-                return Err(io::Error::other(message));
+            let is_there = match device {
+                Some(device) => target.put(&self.map, place as u32, device)?,
+                None => false,
             };
-            let egress = Some(&*target.egress);
-            self.map.set_device(place as u32, *interface, egress)?;
-            match self.ports.get_mut(place) {
-                Some(port) => *port = replica.port,
-                None => self.ports.push(replica.port),
+            if !is_there && before.flatten().is_some() {
+                self.map.delete(&(place as u32).to_ne_bytes())?;
+            }
+            let now = device.map(|it| it.number).filter(|_| is_there);
+            match self.there.get_mut(place) {
+                Some(there) => *there = now,
+                None => self.there.push(now),
             }
         }
-        for place in replicas.len()..self.ports.len() {
+        for place in replicas.len()..self.there.len() {
             self.map.delete(&(place as u32).to_ne_bytes())?;
         }
-        self.ports.truncate(replicas.len());
+        self.there.truncate(replicas.len());
         Ok(())
     }
+}
+
+/// The interface of a port, as long as it has it: the kernel takes an interface that goes out of all maps.
+#[derive(Debug, Clone, Copy)]
+struct Device {
+    interface: Interface,
+    /// Another one whenever the port has an interface again, be it of the same index.
+    number: u64,
 }
 
 /// What a place of a map of devices names.
 #[derive(Debug)]
 struct Target {
-    egress: Arc<Program>,
-    /// By port.
-    interfaces: HashMap<PortId, u32>,
+    egress: Program,
+    /// Those of ports that have an interface.
+    devices: HashMap<PortId, Device>,
+    n_devices: u64,
+}
+
+impl Target {
+    /// Puts an interface into a place of a map; false where it is gone, of which nobody was told yet.
+    fn put(&self, map: &Map, place: u32, device: &Device) -> io::Result<bool> {
+        match map.set_device(place, device.interface.index, Some(&self.egress)) {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                let index = device.interface.index.cast_signed();
+                match packet_io::receive_queues(index) {
+                    None => Ok(false),
+                    Some(_) => Err(error),
+                }
+            }
+        }
+    }
 }
 
 /// Maps on their way into the outer map, and what became of them once that is over.
@@ -121,12 +151,7 @@ pub(crate) struct FanOuts {
 }
 
 impl FanOuts {
-    pub(crate) fn new(
-        layout: FanOut,
-        n_fan_outs: u32,
-        egress: Arc<Program>,
-        interfaces: HashMap<PortId, u32>,
-    ) -> FanOuts {
+    pub(crate) fn new(layout: FanOut, n_fan_outs: u32, egress: Program) -> FanOuts {
         FanOuts {
             numbers: Ranges::new(n_fan_outs),
             instances: Ranges::new(layout.n_instances),
@@ -138,15 +163,41 @@ impl FanOuts {
             n_in_use: BTreeMap::new(),
             new: Vec::new(),
             threads: Arc::new(()),
-            target: Target { egress, interfaces },
+            target: Target {
+                egress,
+                devices: HashMap::new(),
+                n_devices: 0,
+            },
         }
+    }
+
+    /// A port has an interface from now on, or none: copies for it are not made then.
+    pub(crate) fn set_interface(&mut self, port: PortId, interface: Option<Interface>) {
+        let devices = &mut self.target.devices;
+        match interface {
+            None => drop(devices.remove(&port)),
+            Some(interface) => {
+                self.target.n_devices += 1;
+                let number = self.target.n_devices;
+                devices.insert(port, Device { interface, number });
+            }
+        }
+    }
+
+    /// Bytes of a frame at most that every interface takes which these replicas leave by.
+    pub(crate) fn longest(&self, replicas: &[Replica]) -> u32 {
+        let devices = replicas
+            .iter()
+            .filter_map(|replica| self.target.devices.get(&replica.port));
+        let longest = devices.map(|device| device.interface.longest);
+        longest.min().unwrap_or(u32::MAX)
     }
 
     /// Makes a fan-out for these replicas, of which there is at least one. Packets find it after
     /// [`FanOuts::publish`]; none where there is no room for it.
     ///
     /// # Errors
-    /// The kernel's error; a replica's port has no interface.
+    /// The kernel's error.
     pub(crate) fn make(&mut self, maps: &Maps, replicas: &[Replica]) -> io::Result<Option<u32>> {
         let n_instances = replicas.len() as u32;
         let Some(first_instance) = self.instances.take(n_instances) else {
@@ -215,7 +266,7 @@ impl FanOuts {
             number,
             map,
             n_places,
-            ports: Vec::new(),
+            there: Vec::new(),
         }))
     }
 
@@ -418,13 +469,13 @@ mod tests {
         if !testing::may_use_bpf() {
             return;
         }
-        let egress = Arc::new(testing::passing().expect("a program that does nothing"));
+        let egress = testing::passing().expect("a program that does nothing");
         let image = testing::image();
         let maps = Arc::new(Maps::create(&image, 1).expect("maps"));
         let layout = image.fan_out.clone().expect("groups");
         let n_there = image.maps[layout.devices.index()].n_entries_max;
         // More numbers than the outer map has places.
-        let mut fan_outs = FanOuts::new(layout, n_there + 2, egress, HashMap::new());
+        let mut fan_outs = FanOuts::new(layout, n_there + 2, egress);
         assert_eq!(fan_outs.numbers.take(n_there), Some(0));
         fan_outs.n_in_use.insert(1, 1);
         let graces = Arc::new(Graces::new(bpf::wait_for_programs, None));
@@ -452,13 +503,13 @@ mod tests {
         if !testing::may_use_bpf() {
             return;
         }
-        let egress = Arc::new(testing::passing().expect("a program that does nothing"));
+        let egress = testing::passing().expect("a program that does nothing");
         let image = testing::image();
         let maps = Arc::new(Maps::create(&image, 1).expect("maps"));
         let layout = image.fan_out.clone().expect("groups");
         let n_there = image.maps[layout.devices.index()].n_entries_max;
         let outer = maps.get(layout.devices).expect("an outer map");
-        let mut fan_outs = FanOuts::new(layout, n_there + 1, egress, HashMap::new());
+        let mut fan_outs = FanOuts::new(layout, n_there + 1, egress);
         let mut all_threads = Vec::new();
         for round in 0..20 {
             if round == 15 {

@@ -1,6 +1,6 @@
 //! A program that forwards: its image's maps, its programs, what was told and counted.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -9,29 +9,25 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use bpf::{Program, ProgramConfig, ProgramKind};
 use dataplane::engine::{Change, Interpreted};
 use dataplane::offload::{Accounts, Written};
 use dataplane::{DropReason, Nanos, OffloadNotice, PortId};
 
-use super::begun::finishing;
 use super::counts::{Counts, Sources};
 use super::digests::Digests;
-use super::grace::{Graces, Wait};
-use super::groups::FanOuts;
+use super::grace::Graces;
 use super::maps::Maps;
-use super::messages::{Message, Progress, TableRef};
-use super::offload::KernelPort;
-use super::table::Table;
+use super::messages::{Failure, Message, Op, Progress, TableRef};
+use super::prepared::Prepared;
+use super::ranges::Ranges;
+use super::serving::{KernelPort, KernelPorts, Serving};
 use super::told::{Told, Unsaid};
 use super::tracepoints::Tracepoints;
-use super::transmit::Transmit;
 use super::writer::Writer;
-use crate::compile::compile;
-use crate::image::{Image, Interface, MapRef, MapRole, Room, TableLayout};
+use crate::image::{Image, MapRef};
 
 /// Why it cannot go on.
-type Reason = String;
+pub(super) type Reason = String;
 
 /// Tables whose packets are the engine's, by position, and why.
 pub(super) type Left = BTreeMap<usize, Reason>;
@@ -51,13 +47,16 @@ impl From<Reason> for Refused {
 
 /// A program in the kernel. Frames of its ports meet it until it is dropped.
 pub(super) struct Loaded {
-    ports: Vec<KernelPort>,
-    image: Image,
+    ports: KernelPorts,
+    image: Arc<Image>,
     maps: Arc<Maps>,
     counters: MapRef,
     tracepoints: Tracepoints,
-    /// First of each port's sockets.
-    sockets: HashMap<PortId, u32>,
+    /// Places of sockets that no port has.
+    sockets: Ranges,
+    serving: Arc<Serving>,
+    /// Ports that come go to the thread that serves them.
+    to_serve: Option<Sender<KernelPort>>,
     told: Told,
     counts: Counts,
     digests: Digests,
@@ -74,14 +73,15 @@ pub(super) struct Loaded {
     next_epoch: u64,
     /// Epochs below it were drained when that was asked.
     drained: u64,
-    egress: Egress,
     /// What became of a port that did not take its own program back.
     undetached: Option<Reason>,
-    /// The ports run the program, or one of them does.
-    is_attached: bool,
     /// The programs are not to end with this.
     is_left: bool,
+    wake: Option<Wake>,
 }
+
+/// Wakes whoever looks at the offload.
+pub(super) type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// How long a stop waits at most until what was committed is shown, where the programs run on.
 const SHOWN_WITHIN: Duration = Duration::from_secs(1);
@@ -89,103 +89,57 @@ const SHOWN_WITHIN: Duration = Duration::from_secs(1);
 /// A thread that should not have ended.
 const ENDED: &str = "its thread has ended";
 
-/// Programs of device maps' entries.
-struct Egress {
-    /// Over the copies of groups.
-    copies: Arc<Program>,
-    /// Over what leaves as ingress has made it.
-    unicast: Program,
-}
-
-impl Egress {
-    fn load(image: &Image, maps: &Maps, transmit: &Transmit) -> Result<Egress, Reason> {
-        let copies = image.egress.as_ref().map(|code| maps.link(code));
-        let copies = transmit.load_egress("reprise_copies", copies.as_deref());
-        let unicast = transmit.load_egress("reprise_unicast", None);
-        Ok(Egress {
-            copies: Arc::new(copies.map_err(kernel("load the program of copies"))?),
-            unicast: unicast.map_err(kernel("load the program of what leaves"))?,
-        })
-    }
-}
-
-/// The tables, and the groups where the kernel makes copies, as the writer has them.
-fn written_to(
-    program: &dataplane::Program,
-    image: &Image,
-    maps: &Maps,
-    ports: &[KernelPort],
-    copies: &Arc<Program>,
-) -> (HashMap<TableRef, Table>, Option<(TableLayout, FanOuts)>) {
-    let mut tables = HashMap::new();
-    for ((table, _), layout) in program.tables().zip(&image.tables) {
-        let made = Table::new(layout.clone(), maps);
-        tables.insert(TableRef::Program(table.index()), made);
-    }
-    let groups = image.fan_out.clone().map(|fan_out| {
-        let layout = fan_out.groups.clone();
-        let table = Table::new(layout.clone(), maps);
-        tables.insert(TableRef::Groups, table);
-        let interfaces = ports.iter().map(|port| (port.id, port.interface.index()));
-        let spec = image.maps.get(fan_out.devices.index());
-        let n_fan_outs = spec.map_or(0, |spec| spec.n_entries_max);
-        let copies = Arc::clone(copies);
-        let fan_outs = FanOuts::new(fan_out, n_fan_outs, copies, interfaces.collect());
-        (layout, fan_outs)
-    });
-    (tables, groups)
+/// What the writer does before packets come: it writes all, then the ports have the program.
+fn begin(writer: &mut Writer, first: &[Op], serving: &Serving) -> Result<(), Failure> {
+    writer.commit(first)?;
+    let attached = serving.attach_all();
+    attached.map_err(|reason| Failure {
+        table: None,
+        reason,
+    })
 }
 
 impl Loaded {
-    /// Compiles what is written and has it forward.
+    /// Has what was prepared forward, with what is written. `wake` is called where somebody is to look at it; where
+    /// there is none, this returns when it forwards.
     ///
     /// # Errors
     /// Why nothing of the program is taken, or which table more is to be left to the engine.
-    pub(super) fn new(
-        ports: &[KernelPort],
-        left: &Left,
+    pub(super) fn begin(
+        prepared: Prepared,
+        all_ports: &KernelPorts,
+        wake: Option<Wake>,
         clock_offset_ns: u64,
-        wait: Wait,
         written: &Written<'_>,
     ) -> Result<Loaded, Refused> {
-        check(ports)?;
-        let program = written.state().program();
-        let room = room(ports, left)?;
-        let image = compile(program, &room).map_err(|refused| refused.to_string())?;
-        let n_sockets = ports.iter().map(|port| port.interface.n_queues()).sum();
-        let maps = Maps::create(&image, n_sockets).map_err(kernel("make maps"))?;
-        let tracepoints = Tracepoints::new(ports, &image, &maps);
-        let tracepoints = tracepoints.map_err(kernel("count what devices take"))?;
-        let maps = Arc::new(maps);
-        let digests = Digests::new(program, &image, &maps).map_err(kernel("read digests"))?;
-        let egress = Egress::load(&image, &maps, &tracepoints.transmit)?;
-        let (freed_to, freed) = mpsc::channel();
-        let (messages, of_writer) = mpsc::channel();
-        let told = Told::new(&image, freed, messages.clone());
-        let graces = Arc::new(Graces::new(wait, tracepoints.turns(&maps)));
-        let first = graces.during(bpf::wait_for_programs);
-        first.map_err(kernel("wait for a grace period (membarrier)"))?;
-        let (tables, groups) = written_to(program, &image, &maps, ports, &egress.copies);
-        let writer = Writer::new(
-            Arc::clone(&maps),
-            image.heap.version,
-            tables,
-            groups,
-            Arc::clone(&graces),
-            freed_to,
-        );
-        let counters = image.map(MapRole::Counters);
-        let counters = counters.ok_or_else(|| "the image has no counters".to_owned())?;
-        let indices = ports.iter().map(|port| (port.id, port.interface.index()));
-        let mut loaded = Loaded {
-            counts: Counts::new(program, &image, indices),
-            digests,
-            ports: ports.to_vec(),
+        let Prepared {
             image,
             maps,
             counters,
             tracepoints,
-            sockets: HashMap::new(),
+            digests,
+            serving,
+            ports,
+            told,
+            graces,
+            writer,
+            messages,
+            of_writer,
+            n_sockets,
+        } = prepared;
+        let program = written.state().program();
+        serving.tell(all_ports);
+        let mut loaded = Loaded {
+            counts: Counts::new(program, &image),
+            digests,
+            ports: all_ports.clone(),
+            image,
+            maps,
+            counters,
+            tracepoints,
+            sockets: Ranges::new(n_sockets),
+            serving,
+            to_serve: None,
             told,
             unsaid: None,
             messages,
@@ -195,15 +149,14 @@ impl Loaded {
             n_commits: 0,
             next_epoch: 0,
             drained: 0,
-            egress,
             undetached: None,
-            is_attached: false,
             is_left: false,
+            wake,
         };
         if let Some(notice) = loaded.tracepoints.notice() {
             loaded.progress.notice(notice);
         }
-        let begun = loaded.begin(writer, of_writer, clock_offset_ns, written);
+        let begun = loaded.start(&ports, writer, of_writer, clock_offset_ns, written);
         match begun {
             Ok(()) => Ok(loaded),
             Err(why) => {
@@ -219,109 +172,157 @@ impl Loaded {
         self.image.left.clone()
     }
 
-    /// Writes all that is written, then has the programs run.
-    fn begin(
+    /// Whether the programs run.
+    pub(super) fn has_begun(&self) -> bool {
+        self.progress.has_begun.load(Ordering::Acquire)
+    }
+
+    /// Tells the writer all that is written; it has the programs run when packets would see that.
+    fn start(
         &mut self,
-        mut writer: Writer,
+        prepared_for: &[KernelPort],
+        writer: Writer,
         messages: Receiver<Message>,
         clock_offset_ns: u64,
         written: &Written<'_>,
     ) -> Result<(), Unsaid> {
         self.maps.store_u64(self.image.heap.clock, clock_offset_ns);
         let failed = |what| move |error| Unsaid::Failed(kernel(what)(error));
-        self.put_sockets()
-            .map_err(failed("give it the ports' sockets"))?;
-        let known: Vec<PortId> = written.ports().collect();
-        for port in known {
-            self.add_port(port).map_err(failed("make a port known"))?;
+        for port in self.ports.known() {
+            self.told.add_port(port);
+        }
+        // Others that have come meanwhile are looked at when it forwards.
+        let is_there = |it: &KernelPort| prepared_for.iter().any(|port| port.is(it));
+        for port in self.ports.there().into_iter().filter(is_there) {
+            self.enter(&port)?;
+            let is_known = written.ports().any(|it| it == port.id);
+            let written = match is_known {
+                true => self.serving.write(&port),
+                false => Ok(()),
+            };
+            if let Err(error) = written
+                && !port.interface.is_gone()
+            {
+                return Err(failed("make a port known")(error));
+            }
+            let interface = Some((&port.interface).into());
+            self.told.set_interface(port.id, interface);
         }
         self.told.all(written)?;
         self.told.take_taken();
+        let first = self.told.take();
+        self.start_threads(writer, messages, first)
+            .map_err(failed("start a thread"))?
+            .map_err(Unsaid::from)
+    }
+
+    /// What waits for grace periods, what serves ports that come, and what writes: first all that is written. Where
+    /// nobody is woken, this returns when the programs run, or why they do not.
+    fn start_threads(
+        &mut self,
+        mut writer: Writer,
+        messages: Receiver<Message>,
+        first: Vec<Op>,
+    ) -> io::Result<Result<(), Failure>> {
+        let named = |name: &str| thread::Builder::new().name(name.into());
         let messages_to = self.messages.clone();
         // The writer is not there any more where it is not listened to.
         let tell = move || drop(messages_to.send(Message::Look));
-        let thread = self.graces.start(tell);
-        self.threads.push(thread.map_err(failed("start a thread"))?);
-        let first = self.told.take();
-        writer.commit(&first).map_err(Unsaid::from)?;
-        let progress = Arc::clone(&self.progress);
-        let thread = thread::Builder::new().name("reprise-kernel".into());
-        let thread = thread.spawn(move || writer.run(&messages, &progress));
-        self.threads.push(thread.map_err(failed("start a thread"))?);
-        self.is_attached = true;
-        self.attach().map_err(Unsaid::Failed)?;
-        for port in &self.ports {
-            let kept = port.interface.keep();
-            kept.map_err(failed("keep the program beyond the process"))?;
-        }
+        self.threads.push(self.graces.start(tell)?);
+        let (to_serve, come) = mpsc::channel();
+        self.to_serve = Some(to_serve);
+        let (serving, progress) = (Arc::clone(&self.serving), Arc::clone(&self.progress));
+        let wake = self.wake.clone();
+        self.threads.push(named("reprise-ports").spawn(move || {
+            let wake = || wake.iter().for_each(|wake| wake());
+            serving.run(&come, &progress, &wake);
+        })?);
+        let (serving, progress) = (Arc::clone(&self.serving), Arc::clone(&self.progress));
+        let wake = self.wake.clone();
+        let (begun_to, begun) = mpsc::channel();
+        self.threads.push(named("reprise-kernel").spawn(move || {
+            let result = begin(&mut writer, &first, &serving);
+            let is_begun = result.is_ok();
+            if let Err(failure) = &result {
+                progress.fail(failure.clone());
+            }
+            progress.has_begun.store(is_begun, Ordering::Release);
+            // Most do not wait for it.
+            let _ = begun_to.send(result);
+            wake.iter().for_each(|wake| wake());
+            if is_begun {
+                writer.run(&messages, &progress);
+            }
+        })?);
+        Ok(match self.wake {
+            Some(_) => Ok(()),
+            None => begun.recv().unwrap_or_else(|_| {
+                let ended = io::Error::other(ENDED);
+                Err(ended.into())
+            }),
+        })
+    }
+
+    /// A port is to be served: it has room in the maps.
+    fn enter(&mut self, port: &KernelPort) -> Result<(), Unsaid> {
+        let index = port.interface.index();
+        let has_place = self.image.heap.interface(index).is_some();
+        let first = self.sockets.take(port.interface.n_queues());
+        let (true, Some(first)) = (has_place, first) else {
+            return Err(Unsaid::NoRoomForPorts);
+        };
+        self.counts.add_device(port.id, index);
+        let added = self.tracepoints.transmit.add(port.id, index);
+        added.map_err(|_| Unsaid::NoRoomForPorts)?;
+        self.serving.enter(port, first);
         Ok(())
     }
 
-    fn put_sockets(&mut self) -> io::Result<()> {
-        let Some(map) = self.image.map(MapRole::Sockets) else {
-            return Ok(());
-        };
-        let mut first = 0;
-        for port in &self.ports {
-            port.interface.put_sockets(self.maps.get(map)?, first)?;
-            self.sockets.insert(port.id, first);
-            first += port.interface.n_queues();
+    /// Looks which ports have come and gone; whether that is to be committed.
+    pub(super) fn look_at_ports(&mut self, written: &Written<'_>) -> bool {
+        if self.unsaid.is_some() || !self.has_begun() {
+            return false;
         }
-        Ok(())
+        let there = self.ports.there();
+        let mut has_changed = false;
+        for (port, first) in self.serving.leave_others(&there) {
+            has_changed = true;
+            let index = port.interface.index();
+            self.sockets.give_back(first, port.interface.n_queues());
+            self.counts.retire_device(port.id, index, self.graces.now());
+            self.told.set_interface(port.id, None);
+        }
+        for port in there {
+            if self.serving.has(&port) {
+                continue;
+            }
+            if let Err(unsaid) = self.enter(&port) {
+                self.unsaid = Some(unsaid);
+                return true;
+            }
+            // Where the thread has ended, that is noticed.
+            let _ = self.to_serve.as_ref().map(|it| it.send(port));
+        }
+        for port in self.serving.take_news() {
+            has_changed = true;
+            self.told.add_port(port.id);
+            let interface = Some((&port.interface).into());
+            self.told.set_interface(port.id, interface);
+            if let Err(unsaid) = self.told.resolve_groups_of(written, port.id) {
+                self.unsaid.get_or_insert(unsaid);
+            }
+        }
+        has_changed
     }
 
     /// A port of the switch: its frames are the program's, and packets may leave by it.
     fn add_port(&mut self, port: PortId) -> io::Result<()> {
-        let Some(served) = self.ports.iter().find(|it| it.id == port) else {
+        let there = self.ports.there();
+        let Some(served) = there.iter().find(|it| it.id == port) else {
             return Ok(());
         };
-        let index = served.interface.index();
-        if let Some(devices) = self.image.map(MapRole::Devices) {
-            let devices = self.maps.get(devices)?;
-            devices.set_device(port.0.into(), index, Some(&self.egress.unicast))?;
-            self.maps.store_u32(self.image.heap.port(port), 1);
-        }
-        if let Some(at) = self.image.heap.interface(index) {
-            let interface = Interface {
-                port: Some(port),
-                sockets: self.sockets.get(&port).copied().unwrap_or(0),
-            };
-            self.maps.store_bytes(at, &interface.to_bytes());
-        }
+        self.serving.write(served)?;
         self.told.add_port(port);
-        Ok(())
-    }
-
-    /// Loads the program once for each way to tell which frames are the switch's, and runs it on the ports.
-    fn attach(&self) -> Result<(), Reason> {
-        let mut loaded: BTreeMap<Vec<[u8; 8]>, Program> = BTreeMap::new();
-        for port in &self.ports {
-            let mut code = port.interface.filter();
-            if port.interface.is_virtual() {
-                code.extend(finishing().map_err(kernel("finish checksums"))?);
-            }
-            let filter = code.iter().map(|it| {
-                let [low, high] = it.offset.to_ne_bytes();
-                let [a, b, c, d] = it.immediate.to_ne_bytes();
-                [it.code, it.registers, low, high, a, b, c, d]
-            });
-            let filter: Vec<[u8; 8]> = filter.collect();
-            if !loaded.contains_key(&filter) {
-                code.extend(self.maps.link(&self.image.ingress));
-                let program = Program::load(&ProgramConfig {
-                    name: "reprise_p4",
-                    kind: ProgramKind::Xdp,
-                    has_fragments: false,
-                    instructions: &code,
-                });
-                let program = program.map_err(kernel("load the program"))?;
-                loaded.insert(filter.clone(), program);
-            }
-            if let Some(program) = loaded.get(&filter) {
-                let run = port.interface.run(program);
-                run.map_err(|error| format!("port {}: {error}", port.id))?;
-            }
-        }
         Ok(())
     }
 
@@ -461,32 +462,56 @@ impl Loaded {
     /// # Errors
     /// A port gets no frames any more, which are the host's.
     pub(super) fn stop(
-        mut self,
+        mut self: Box<Self>,
         now: Nanos,
         reason: DropReason,
         accounts: &mut Accounts<'_>,
     ) -> Result<(), Reason> {
-        self.detach();
+        self.undetach();
         // A failed one gives the accounts as far as it can.
-        let _ = bpf::wait_for_programs();
+        let _ = self.await_last_packets();
         let _ = self.count(now, accounts);
         self.digests.take(usize::MAX, accounts);
         // What is inside of programs that run on is still sent.
         if !self.is_left {
             self.counts.give_up(reason, accounts);
         }
-        self.undetached.take().map_or(Ok(()), Err)
+        let undetached = self.undetached.take();
+        if self.wake.is_some() {
+            // To take maps and threads away takes some tens of milliseconds, which nobody is to wait for.
+            let thread = thread::Builder::new().name("reprise-end".into());
+            drop(thread.spawn(move || drop(self)));
+        }
+        undetached.map_or(Ok(()), Err)
+    }
+
+    /// Waits until no packet is left that has met the programs: mostly less than a millisecond.
+    fn await_last_packets(&self) -> io::Result<()> {
+        let waited = self.graces.wait_past(self.graces.now());
+        waited.or_else(|_| bpf::wait_for_programs())
+    }
+
+    /// No packet meets the programs from now on, but where they are to run on.
+    fn undetach(&mut self) {
+        match self.is_left {
+            true => {
+                self.await_shown();
+                self.serving.end();
+            }
+            false => {
+                let undetached = self.serving.give_back();
+                self.undetached = self.undetached.take().or(undetached);
+            }
+        }
     }
 
     /// Nothing runs afterwards, at the latest a grace period from now.
     fn detach(&mut self) {
-        match self.is_left {
-            true => self.await_shown(),
-            false => self.give_back(),
-        }
+        self.undetach();
         self.graces.stop();
         // Where it does not listen it has ended.
         let _ = self.messages.send(Message::Look);
+        self.to_serve = None;
         for thread in self.threads.drain(..) {
             // Whatever became of it, it writes no more.
             let _ = thread.join();
@@ -496,37 +521,11 @@ impl Loaded {
     /// Waits until all packets see what was committed, unless the writer has failed.
     fn await_shown(&self) {
         let end = Instant::now() + SHOWN_WITHIN;
-        let is_shown = || self.progress.n_seen.load(Ordering::Acquire) == self.n_commits;
+        let is_shown =
+            || self.has_begun() && self.progress.n_seen.load(Ordering::Acquire) == self.n_commits;
         let is_served = || !self.threads.iter().any(JoinHandle::is_finished);
         while !is_shown() && is_served() && Instant::now() < end {
             thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// The ports' own programs run. What an earlier process has left there forwards on while this one's has not begun.
-    fn give_back(&mut self) {
-        if !std::mem::take(&mut self.is_attached) {
-            return;
-        }
-        for port in &self.ports {
-            let Err(error) = port.interface.run_own() else {
-                continue;
-            };
-            // Its frames are not to be forwarded by what nobody counts.
-            let index = port.interface.index();
-            if let Some(at) = self.image.heap.interface(index) {
-                let (none, sockets) = (None, 0);
-                let unknown = Interface {
-                    port: none,
-                    sockets,
-                };
-                self.maps.store_bytes(at, &unknown.to_bytes());
-            }
-            let (id, name) = (port.id, port.interface.name());
-            self.undetached.get_or_insert(format!(
-                "port {id}: interface \"{name}\" is the host's now, since the port's own program does not run \
-                 there: {error}"
-            ));
         }
     }
 }
@@ -537,51 +536,7 @@ impl Drop for Loaded {
     }
 }
 
-/// Whether the ports can be served.
-fn check(ports: &[KernelPort]) -> Result<(), Reason> {
-    // A packet loads the version, then slots. Nothing but x86's memory model keeps that order.
-    if !cfg!(target_arch = "x86_64") {
-        let here = std::env::consts::ARCH;
-        return Err(format!(
-            "programs rest on x86-64's order of loads, this is {here}"
-        ));
-    }
-    for KernelPort { id, interface, .. } in ports {
-        let name = interface.name();
-        if interface.mode() != bpf::AttachMode::Native {
-            return Err(format!(
-                "port {id}: the driver of interface \"{name}\" runs no XDP programs (generic mode)"
-            ));
-        }
-        if interface.has_fragments() {
-            return Err(format!(
-                "port {id}: interface \"{name}\" has frames in several pieces: set its MTU to 3,000 or less"
-            ));
-        }
-        if interface.takes_redirected() == Some(false) {
-            return Err(format!(
-                "port {id}: interface \"{name}\" would lose all that the program sends: on veth turn GRO on at \
-                 the other end (\"ethtool -K PEER gro on\"), or have an XDP program there"
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn room(ports: &[KernelPort], left: &Left) -> Result<Room, Reason> {
-    let processors = bpf::n_possible_processors().map_err(kernel("count processors"))?;
-    let mut room = Room {
-        left: left.clone(),
-        processors: u32::try_from(processors).map_err(|error| error.to_string())?,
-        ..Room::default()
-    };
-    for port in ports {
-        room.interfaces = room.interfaces.max(port.interface.index() + 1);
-    }
-    Ok(room)
-}
-
-fn kernel(what: &'static str) -> impl Fn(io::Error) -> Reason {
+pub(super) fn kernel(what: &'static str) -> impl Fn(io::Error) -> Reason {
     move |error| match error.kind() {
         io::ErrorKind::PermissionDenied if error.raw_os_error().is_some() => {
             format!("no permission to {what}: run as root outside any user namespace")

@@ -2,10 +2,11 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
-use dataplane::{OffloadNotice, Replica};
+use dataplane::{OffloadNotice, PortId, Replica};
+use packet_io::XdpInterface;
 
 use super::grace::Moment;
 use super::table::TableOp;
@@ -30,6 +31,28 @@ pub(crate) enum Op {
         body: u32,
         replicas: Vec<Replica>,
     },
+    /// The interface of a port from now on, for copies; none while it is away.
+    Interface {
+        port: PortId,
+        interface: Option<Interface>,
+    },
+}
+
+/// An interface that copies leave by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Interface {
+    pub(crate) index: u32,
+    /// Bytes of a frame at most.
+    pub(crate) longest: u32,
+}
+
+impl From<&XdpInterface> for Interface {
+    fn from(interface: &XdpInterface) -> Interface {
+        Interface {
+            index: interface.index(),
+            longest: interface.redirected_bytes_max(),
+        }
+    }
 }
 
 impl Op {
@@ -38,7 +61,7 @@ impl Op {
         match self {
             Op::Group { body, .. } => *body == group,
             Op::Table(TableRef::Groups, TableOp::Show { body, .. }) => *body == group,
-            Op::Table(..) => false,
+            Op::Table(..) | Op::Interface { .. } => false,
         }
     }
 
@@ -103,6 +126,8 @@ pub(crate) struct Progress {
     pub(crate) drained: AtomicU64,
     /// So many commits are seen by all packets.
     pub(crate) n_seen: AtomicU64,
+    /// The ports have the program.
+    pub(crate) has_begun: AtomicBool,
     failure: Mutex<Option<Failure>>,
     notices: Mutex<VecDeque<OffloadNotice>>,
 }

@@ -11,7 +11,9 @@ mod maps;
 mod messages;
 mod offload;
 mod prefixes;
+mod prepared;
 mod ranges;
+mod serving;
 mod table;
 #[cfg(test)]
 mod testing;
@@ -20,4 +22,5 @@ mod tracepoints;
 pub mod transmit;
 mod writer;
 
-pub use offload::{KernelOffload, KernelPort};
+pub use offload::KernelOffload;
+pub use serving::{KernelPort, KernelPorts};

@@ -5,30 +5,24 @@
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use dataplane::engine::{Change, Interpreted};
 use dataplane::offload::{Accounts, Unable, Written};
-use dataplane::{DropReason, Nanos, Offload, OffloadNotice, PortId};
-use packet_io::XdpInterface;
+use dataplane::{DropReason, Nanos, Offload, OffloadNotice, Program};
 
 use super::grace::Wait;
-use super::loaded::{Left, Loaded, Refused};
+use super::loaded::{Left, Loaded, Reason, Refused, Wake};
+use super::prepared::Prepared;
+use super::serving::{KernelPort, KernelPorts};
 use super::told::{NoRoom, Unsaid};
-
-/// A port that is served.
-#[derive(Clone)]
-pub struct KernelPort {
-    /// Its number.
-    pub id: PortId,
-    /// Its interface.
-    pub interface: XdpInterface,
-}
 
 /// Forwards in the kernel's receive path.
 pub struct KernelOffload {
-    ports: Vec<KernelPort>,
+    ports: KernelPorts,
     clock: Box<dyn Fn() -> Nanos + Send>,
     loaded: Option<Box<Loaded>>,
     /// Tables of the program with entries that the kernel cannot have.
@@ -40,6 +34,36 @@ pub struct KernelOffload {
     leaves: Arc<AtomicBool>,
     /// For a grace period of RCU.
     wait: Wait,
+    /// Who is woken where programs are made ready beside the caller.
+    wake: Option<Wake>,
+    /// The program that is being made ready.
+    preparing: Option<Preparing>,
+    /// One at a time.
+    gate: Arc<Mutex<()>>,
+}
+
+/// A program that is being made ready on a thread of its own.
+struct Preparing {
+    /// Once it is ready, or refused.
+    made: Option<Result<Box<Prepared>, Reason>>,
+    coming: Receiver<Result<Box<Prepared>, Reason>>,
+    /// Nobody wants it where this is gone.
+    _wanted: Arc<()>,
+}
+
+impl Preparing {
+    fn is_over(&mut self) -> bool {
+        if self.made.is_none() {
+            self.made = match self.coming.try_recv() {
+                Ok(made) => Some(made),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => {
+                    Some(Err("the thread that prepares it has ended".to_owned()))
+                }
+            };
+        }
+        self.made.is_some()
+    }
 }
 
 impl KernelOffload {
@@ -56,7 +80,7 @@ impl KernelOffload {
         leaves: Arc<AtomicBool>,
     ) -> KernelOffload {
         KernelOffload {
-            ports,
+            ports: KernelPorts::new(ports),
             clock,
             loaded: None,
             left: Left::new(),
@@ -64,7 +88,24 @@ impl KernelOffload {
             notices: VecDeque::new(),
             leaves,
             wait: bpf::wait_for_programs,
+            wake: None,
+            preparing: None,
+            gate: Arc::default(),
         }
+    }
+
+    /// The same, but what takes long is done beside the caller, who is woken to go on
+    /// ([`dataplane::Switch::look_at_offload`]).
+    pub fn beside(self, wake: impl Fn() + Send + Sync + 'static) -> KernelOffload {
+        KernelOffload {
+            wake: Some(Arc::new(wake)),
+            ..self
+        }
+    }
+
+    /// Its ports, for who puts others in their places.
+    pub fn ports(&self) -> KernelPorts {
+        self.ports.clone()
     }
 
     /// The same, with another wait in RCU's place.
@@ -78,6 +119,7 @@ impl KernelOffload {
         match unsaid {
             Unsaid::Table(table, reason) => drop(self.left.insert(table, reason)),
             Unsaid::NoRoom(full) => self.full = Some((full, (self.clock)())),
+            Unsaid::NoRoomForPorts => {}
             Unsaid::Failed(reason) => return Unable::Failed(reason),
         }
         Unable::Anew
@@ -95,29 +137,97 @@ impl KernelOffload {
         }
     }
 
+    /// Makes a program ready on a thread of its own.
+    fn begin_to_prepare(&self, program: &Program, wake: &Wake) -> Preparing {
+        let (program, ports) = (program.clone(), self.ports.there());
+        let (left, wait, wake) = (self.left.clone(), self.wait, Arc::clone(wake));
+        let gate = Arc::clone(&self.gate);
+        let wanted = Arc::new(());
+        let is_wanted = Arc::downgrade(&wanted);
+        let (made_to, coming) = mpsc::channel();
+        let thread = thread::Builder::new().name("reprise-load".into());
+        // Where there can be no thread the channel says so.
+        let _ = thread.spawn(move || {
+            let turn = gate.lock().unwrap_or_else(PoisonError::into_inner);
+            if is_wanted.strong_count() > 0 {
+                let made = Prepared::new(&program, &ports, &left, wait).map(Box::new);
+                // Nobody takes it where the program was replaced meanwhile.
+                let _ = made_to.send(made);
+                wake();
+            }
+            drop(turn);
+        });
+        Preparing {
+            made: None,
+            coming,
+            _wanted: wanted,
+        }
+    }
+
+    /// What was made ready, or is now where nothing is done beside the caller.
+    fn take_prepared(&mut self, program: &Program) -> Result<Box<Prepared>, Reason> {
+        match self.preparing.take().and_then(|it| it.made) {
+            Some(made) => made,
+            None => {
+                let ports = self.ports.there();
+                Prepared::new(program, &ports, &self.left, self.wait).map(Box::new)
+            }
+        }
+    }
+
     /// Takes the program over, without the tables with entries that the kernel cannot have.
     fn take(&mut self, written: &Written<'_>) -> Result<Loaded, Refused> {
         // Programs read the machine's clock and add this.
         let offset_ns = (self.clock)().wrapping_sub(bpf::kernel_clock_ns());
         loop {
-            let refused = match Loaded::new(&self.ports, &self.left, offset_ns, self.wait, written)
-            {
+            let prepared = self.take_prepared(written.state().program())?;
+            let wake = self.wake.clone();
+            let begun = Loaded::begin(*prepared, &self.ports, wake, offset_ns, written);
+            let refused = match begun {
                 Ok(loaded) => return Ok(loaded),
                 Err(refused) => refused,
             };
-            match &refused.why {
-                // Nothing of it has forwarded.
-                Unsaid::Table(table, reason) if !self.left.contains_key(table) => {
-                    self.left.insert(*table, reason.clone());
-                }
-                _ => return Err(refused),
+            let Unsaid::Table(table, reason) = &refused.why else {
+                return Err(refused);
+            };
+            // Nothing of it has forwarded.
+            if self.left.insert(*table, reason.clone()).is_some() {
+                return Err(reason.clone().into());
+            }
+            if self.wake.is_some() {
+                return Err(refused);
+            }
+        }
+    }
+
+    /// Why nothing of the program is taken, or that it is to be prepared anew.
+    fn refused(&self, why: Unsaid, written: &Written<'_>) -> Unable {
+        match why {
+            // It is left to the engine from now on.
+            Unsaid::Table(..) if self.wake.is_some() => Unable::Anew,
+            Unsaid::Table(_, reason) | Unsaid::Failed(reason) => Unable::Failed(reason),
+            Unsaid::NoRoomForPorts => Unable::Failed("no room for more ports".to_owned()),
+            Unsaid::NoRoom(full) => {
+                let table = full.table(written.state().program());
+                let n_entries_max = full.n_entries_max;
+                Unable::Failed(format!("{table}: no room for more than {n_entries_max}"))
             }
         }
     }
 }
 
 impl Offload for KernelOffload {
-    fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, String> {
+    fn prepare(&mut self, program: &Program) -> bool {
+        let Some(wake) = &self.wake else {
+            return true;
+        };
+        if self.preparing.is_none() {
+            self.preparing = Some(self.begin_to_prepare(program, wake));
+        }
+        self.preparing.as_mut().is_some_and(Preparing::is_over)
+    }
+
+    fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, Unable> {
         self.loaded = None;
         match self.take(written) {
             Ok(loaded) => {
@@ -127,26 +237,33 @@ impl Offload for KernelOffload {
                 Ok(left)
             }
             Err(Refused { half, why }) => {
-                // What an earlier process has left there is over, too.
-                for port in &self.ports {
-                    let _ = port.interface.run_own();
-                }
                 // What it has forwarded is told when it is stopped.
                 self.loaded = half;
-                Err(match why {
-                    Unsaid::Table(_, reason) | Unsaid::Failed(reason) => reason,
-                    Unsaid::NoRoom(full) => {
-                        let table = full.table(written.state().program());
-                        format!("{table}: no room for more than {}", full.n_entries_max)
+                let unable = self.refused(why, written);
+                if let Unable::Failed(_) = unable {
+                    // What an earlier process has left there is over, too.
+                    for port in self.ports.there() {
+                        let _ = port.interface.run_own();
                     }
-                })
+                }
+                Err(unable)
             }
         }
+    }
+
+    fn has_begun(&self) -> bool {
+        self.loaded.as_ref().is_none_or(|it| it.has_begun())
+    }
+
+    fn look_at_ports(&mut self, written: &Written<'_>) -> bool {
+        let loaded = self.loaded.as_mut();
+        loaded.is_some_and(|it| it.look_at_ports(written))
     }
 
     fn forget_program(&mut self) {
         self.left.clear();
         self.full = None;
+        self.preparing = None;
     }
 
     fn changed(&mut self, written: &Written<'_>, change: &Change<'_>) {

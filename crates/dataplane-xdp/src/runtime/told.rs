@@ -10,7 +10,7 @@ use dataplane::engine::{Change, EntryAction, EntryIndex, State, TableChange};
 use dataplane::offload::Written;
 use dataplane::{PortId, Program, TableId};
 
-use super::messages::{Failure, Freed, Message, Op, TableRef};
+use super::messages::{Failure, Freed, Interface, Message, Op, TableRef};
 use super::table::TableOp;
 use crate::image::{ACTION_NONE, ACTION_PUNT, EncodedKey, Image, Index, TableLayout};
 
@@ -59,6 +59,8 @@ pub(crate) enum Unsaid {
     Table(usize, String),
     /// There is no room for what is there now beside what packets still see: a program that is loaded anew has it.
     NoRoom(NoRoom),
+    /// There is no room for another port: a program that is loaded anew has it.
+    NoRoomForPorts,
     /// Something else.
     Failed(String),
 }
@@ -231,9 +233,14 @@ impl Told {
         })
     }
 
-    /// A port is forwarded to from now on.
+    /// A port is forwarded to from now on; while its interface is away, copies for it are lost.
     pub(crate) fn add_port(&mut self, port: PortId) {
         self.ports.insert(port);
+    }
+
+    /// A port has this interface from now on.
+    pub(crate) fn set_interface(&mut self, port: PortId, interface: Option<Interface>) {
+        self.ops.push(Op::Interface { port, interface });
     }
 
     /// All that is written.
@@ -478,6 +485,23 @@ impl Told {
     /// What cannot be said in the kernel.
     pub(crate) fn resolve_groups(&mut self, written: &Written<'_>) -> Result<(), Unsaid> {
         let mut groups = written.multicast_groups();
+        groups.try_for_each(|group| self.set_group(written, group))
+    }
+
+    /// A port has an interface again: groups with replicas there make copies for it.
+    ///
+    /// # Errors
+    /// What cannot be said in the kernel.
+    pub(crate) fn resolve_groups_of(
+        &mut self,
+        written: &Written<'_>,
+        port: PortId,
+    ) -> Result<(), Unsaid> {
+        let has_port = |group: &u32| {
+            let replicas = written.multicast_group(*group).unwrap_or_default();
+            replicas.iter().any(|replica| replica.port == port)
+        };
+        let mut groups = written.multicast_groups().filter(has_port);
         groups.try_for_each(|group| self.set_group(written, group))
     }
 

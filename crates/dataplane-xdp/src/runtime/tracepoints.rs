@@ -7,7 +7,6 @@ use dataplane::OffloadNotice;
 
 use super::grace::ReadTurns;
 use super::maps::Maps;
-use super::offload::KernelPort;
 use super::transmit::{Transmit, TurnEnds};
 use crate::image::{Heap, Image, MapRole};
 
@@ -25,18 +24,17 @@ pub(super) struct Tracepoints {
 impl Tracepoints {
     /// # Errors
     /// The kernel's error; it does not say what devices take.
-    pub(super) fn new(ports: &[KernelPort], image: &Image, maps: &Maps) -> io::Result<Tracepoints> {
+    pub(super) fn new(n_ports: usize, image: &Image, maps: &Maps) -> io::Result<Tracepoints> {
         let map = image.map(MapRole::Heap);
         let map = map.ok_or_else(|| io::Error::other("the image has no heap"))?;
         let fan_out = image.fan_out.as_ref();
         let turns = fan_out.map(|fan_out| maps.get(fan_out.turns));
         let turns = turns.transpose()?;
         let turn_ends = TurnEnds::new(maps.get(map)?, image.heap, turns);
-        let ports = ports.iter().map(|port| (port.id, port.interface.index()));
         // Where turns do not end, a device that is full once would be full for ever.
         let turns = turns.filter(|_| turn_ends.is_ok());
         Ok(Tracepoints {
-            transmit: Transmit::of_ports(ports, turns)?,
+            transmit: Transmit::with_room(n_ports, turns)?,
             turn_ends,
             is_realtime: bpf::is_realtime(),
             heap: image.heap,

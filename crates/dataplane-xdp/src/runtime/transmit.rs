@@ -71,6 +71,9 @@ mod count {
     pub(super) const BYTES: u32 = 40;
 }
 
+/// Interfaces that have room beside twice as many as there are ports.
+const PORTS_BESIDE: u32 = 64;
+
 /// Where the tracepoint has how many frames the driver took: its third argument.
 const TRACEPOINT_SENT: i16 = 16;
 
@@ -119,6 +122,15 @@ impl TimeKey {
         })
     }
 
+    fn to_bytes(self) -> [u8; 12] {
+        let mut bytes = [0; 12];
+        let words = [self.interface, self.stream, self.bucket];
+        for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
     /// The time in the middle, in nanoseconds.
     pub fn time_ns(self) -> u64 {
         times::middle_ns(self.bucket)
@@ -141,8 +153,12 @@ impl Transmit {
     /// # Errors
     /// The kernel's error; it has no tracepoint `xdp_devmap_xmit`.
     pub fn new(interfaces: impl IntoIterator<Item = u32>) -> io::Result<Transmit> {
-        let interfaces = interfaces.into_iter();
-        Self::of(interfaces.map(|interface| (interface, 0)).collect(), None)
+        let interfaces: Vec<u32> = interfaces.into_iter().collect();
+        let transmit = Self::with_room(interfaces.len(), None)?;
+        for interface in interfaces {
+            transmit.add_as(interface, 0)?;
+        }
+        Ok(transmit)
     }
 
     /// The same for the interfaces of ports. Where there is a map of the role [`MapRole::Turns`], and somebody counts
@@ -154,13 +170,19 @@ impl Transmit {
         ports: impl IntoIterator<Item = (PortId, u32)>,
         turns: Option<&Map>,
     ) -> io::Result<Transmit> {
-        let ports = ports.into_iter();
-        let places = ports.map(|(port, interface)| (interface, u64::from(port.0) + 1));
-        Self::of(places.collect(), turns)
+        let ports: Vec<(PortId, u32)> = ports.into_iter().collect();
+        let transmit = Self::with_room(ports.len(), turns)?;
+        for (port, interface) in ports {
+            transmit.add(port, interface)?;
+        }
+        Ok(transmit)
     }
 
-    /// Interfaces, and as what turns know them.
-    fn of(interfaces: Vec<(u32, u64)>, turns: Option<&Map>) -> io::Result<Transmit> {
+    /// The same for ports that are added: there is room for so many, and as many more while others are forgotten.
+    ///
+    /// # Errors
+    /// The kernel's error; it has no tracepoint `xdp_devmap_xmit`.
+    pub fn with_room(n_ports: usize, turns: Option<&Map>) -> io::Result<Transmit> {
         let map = |name, kind, [key_bytes, value_bytes]: [u32; 2], n_entries_max| {
             Map::create(&MapConfig {
                 name,
@@ -173,7 +195,7 @@ impl Transmit {
             })
         };
         let notes = map("reprise_notes", MapKind::PerCpuArray, [4, note::BYTES], 1)?;
-        let n_counts = interfaces.len().max(1) as u32;
+        let n_counts = 2 * n_ports as u32 + PORTS_BESIDE;
         let per_processor = MapKind::PerCpuHash;
         let counts = map("reprise_sent", per_processor, [4, count::BYTES], n_counts)?;
         let times = map("reprise_times", per_processor, [12, 8], times::KEYS_MAX)?;
@@ -181,12 +203,6 @@ impl Transmit {
         note.splice(note::BITS as usize.., times::bits());
         let note = note.repeat(n_possible_processors()?);
         notes.update(&0_u32.to_ne_bytes(), &note, Write::Any)?;
-        for (interface, place) in &interfaces {
-            let mut count = vec![0; count::BYTES as usize];
-            count[count::PORT as usize..].copy_from_slice(&place.to_ne_bytes());
-            let count = count.repeat(n_possible_processors()?);
-            counts.update(&interface.to_ne_bytes(), &count, Write::Any)?;
-        }
         let program = Program::load(&ProgramConfig {
             name: "reprise_taken",
             kind: ProgramKind::RawTracepoint,
@@ -201,6 +217,37 @@ impl Transmit {
             _link: link,
             _program: program,
         })
+    }
+
+    /// Counts for the interface of a port from now on. One that was counted goes on.
+    ///
+    /// # Errors
+    /// The kernel's error: there are too many.
+    pub fn add(&self, port: PortId, interface: u32) -> io::Result<()> {
+        self.add_as(interface, u64::from(port.0) + 1)
+    }
+
+    /// An interface, and as what turns know it.
+    fn add_as(&self, interface: u32, place: u64) -> io::Result<()> {
+        let key = interface.to_ne_bytes();
+        let n_processors = n_possible_processors()?;
+        let empty = || vec![0; count::BYTES as usize].repeat(n_processors);
+        let mut counts = self.counts.look_up(&key)?.unwrap_or_else(empty);
+        for count in counts.chunks_exact_mut(count::BYTES as usize) {
+            count[count::PORT as usize..].copy_from_slice(&place.to_ne_bytes());
+        }
+        self.counts.update(&key, &counts, Write::Any)
+    }
+
+    /// Counts for an interface no more, which no packet is on its way to.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn forget(&self, interface: u32, times: &[TimeKey]) -> io::Result<()> {
+        self.counts.delete(&interface.to_ne_bytes())?;
+        times
+            .iter()
+            .try_for_each(|key| self.times.delete(&key.to_bytes()).map(drop))
     }
 
     /// The program of a device map's entries: `egress`, where there is one, and a note of what it lets pass.

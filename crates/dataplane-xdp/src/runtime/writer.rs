@@ -131,6 +131,11 @@ impl Writer {
                     }
                     others.extend(self.fan_out_before(*at, op));
                 }
+                Op::Interface { port, interface } => {
+                    if let Some((_, fan_outs)) = &mut self.groups {
+                        fan_outs.set_interface(*port, *interface);
+                    }
+                }
                 Op::Group { body, replicas } => {
                     others.extend(self.write_group(version, *body, replicas)?);
                 }
@@ -205,7 +210,11 @@ impl Writer {
             return Err(error.into());
         };
         let port = GroupArg::port_of(replicas);
-        let args = [number, replicas.len() as u32, port].map(Into::into);
+        let longest = self
+            .groups
+            .as_ref()
+            .map_or(0, |(_, it)| it.longest(replicas));
+        let args = [number, replicas.len() as u32, port, longest].map(Into::into);
         let slot = layout.encode_slot(0, &args);
         self.write(TableRef::Groups, version, &TableOp::Show { body, slot })?;
         self.is_stock_due = true;
@@ -392,6 +401,7 @@ impl Writer {
     fn free_from(&self, ops: &[Op]) -> Moment {
         let of_one = |op: &Op| match op {
             Op::Table(at, op) => self.tables.get(at).map(|table| table.free_from(op)),
+            Op::Interface { .. } => None,
             Op::Group { body, .. } => {
                 let groups = self.tables.get(&TableRef::Groups);
                 groups.map(|table| table.body_from(*body))

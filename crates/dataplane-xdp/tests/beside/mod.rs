@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "shared by several test binaries")]
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use dataplane::{
     ActionCall, CounterValue, DropReason, MatchField, MulticastGroup, OffloadStatus, PortId,
     Program, Replica, Switch, SwitchConfig, TableEntry, TableId,
 };
-use dataplane_xdp::runtime::{KernelOffload, KernelPort};
+use dataplane_xdp::runtime::{KernelOffload, KernelPort, KernelPorts};
 use packet_io::{AfPacketPort, AfXdpPort, Port};
 
 pub mod burst;
@@ -62,6 +63,8 @@ pub struct Beside {
     pub outside: Vec<AfPacketPort>,
     pub table: TableId,
     start: Instant,
+    /// The offload's.
+    pub kernel_ports: KernelPorts,
     /// Frames that were punted.
     pub n_punted: u64,
 }
@@ -84,6 +87,7 @@ impl Beside {
             outside,
             table,
             start: Instant::now(),
+            kernel_ports: KernelPorts::default(),
             n_punted: 0,
         };
         beside.set_offload();
@@ -113,7 +117,44 @@ impl Beside {
         let start = self.start;
         let clock = Box::new(move || start.elapsed().as_nanos() as u64);
         let offload = KernelOffload::leaving(ports, clock, leaves);
+        self.kernel_ports = offload.ports();
         self.switch.set_offload(Some(Box::new(offload)));
+    }
+
+    /// This process gets no descriptor any more, so that the thread that writes can make no map.
+    pub fn leave_no_descriptors(&self) {
+        let mut prlimit = Command::new("prlimit");
+        prlimit.args(["--nofile=3:", "--pid"]);
+        let limited = prlimit.arg(std::process::id().to_string()).status();
+        assert!(limited.unwrap().success());
+    }
+
+    /// The interface of a port goes, with its other end.
+    pub fn lose_port(&mut self, port: u16) {
+        crate::namespace::ip(&format!("link del out{port}"));
+        self.kernel_ports.set(PortId(port), None);
+        self.switch.look_at_offload();
+    }
+
+    /// It has one again, which is served when this returns.
+    pub fn find_port(&mut self, port: u16) {
+        let (inside, outside) = cable(port);
+        self.kernel_ports
+            .set(PortId(port), Some(inside.interface()));
+        self.ports[usize::from(port)] = inside;
+        self.outside[usize::from(port)] = outside;
+        let start = Instant::now();
+        while !self.kernel_ports.is_served(PortId(port)) {
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{:?}",
+                self.switch.offload_status()
+            );
+            self.switch.look_at_offload();
+        }
+        // Once more, since it is served from now on.
+        self.switch.look_at_offload();
+        self.drain();
     }
 
     pub fn entry(&self, to: u8, action: &str, args: &[u16]) -> TableEntry {

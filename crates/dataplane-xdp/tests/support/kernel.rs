@@ -62,6 +62,9 @@ pub struct Kernel {
 }
 
 /// What an entry's action, or a default action, comes to.
+/// No frame is too long.
+const LONGEST: u32 = 1 << 20;
+
 fn slot_of(
     state: &State,
     table: TableId,
@@ -303,7 +306,8 @@ impl Kernel {
     }
 
     pub fn forward_to(&self, port: PortId, forwards: bool) {
-        let word = u32::from(forwards).to_ne_bytes();
+        let longest = if forwards { LONGEST } else { 0 };
+        let word = longest.to_ne_bytes();
         self.put(self.image.heap.port(port), &word);
     }
 
@@ -430,7 +434,8 @@ impl Kernel {
         };
         let layout = &fan_out.groups;
         self.clear(&layout.index);
-        let slot = layout.encode_slot(0, &[Int::ZERO, Int::from(n_replicas)]);
+        let args = [0, n_replicas, 0, LONGEST.into()].map(Int::from);
+        let slot = layout.encode_slot(0, &args);
         self.put_body(layout, 1, 0, &slot);
         let miss = layout.encode_slot(ACTION_MISS, &[]);
         self.put_body(layout, 0, 0, &miss);

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use crate::{
     DropReason, Offload, OffloadNotice, OffloadStatus,
-    engine::Change,
+    engine::{Change, Interpreted},
     offload::{Accounts, Unable, Written},
     switch::Switch,
     v1model::V1Model,
@@ -15,6 +15,8 @@ use crate::{
 pub(super) struct Attached {
     offload: Box<dyn Offload>,
     status: OffloadStatus,
+    /// What it leaves to the engine, while it has the program: it hears of changes.
+    left: Option<Vec<Interpreted>>,
     /// It was told of a change since the last commit.
     has_changes: bool,
     /// Packets inside of it when it was last asked.
@@ -38,29 +40,63 @@ fn accounts<'a>(model: &'a mut V1Model, n_inside: &'a mut u64) -> Accounts<'a> {
 }
 
 impl Attached {
-    fn is_forwarding(&self) -> bool {
-        matches!(self.status, OffloadStatus::Forwarding(_))
+    /// It has the program, and what is written for it.
+    fn is_loaded(&self) -> bool {
+        self.left.is_some()
     }
 
     fn load(&mut self, model: &mut V1Model) {
+        if !self.offload.prepare(&model.state.program) {
+            self.status = OffloadStatus::Loading;
+            return;
+        }
         self.has_changes = false;
         match self.offload.load(&written(model)) {
-            Ok(left) => self.status = OffloadStatus::Forwarding(left),
-            Err(reason) => {
+            Ok(left) => {
+                self.left = Some(left);
+                self.status = OffloadStatus::Loading;
+                self.look_whether_begun();
+            }
+            Err(Unable::Failed(reason)) => {
                 let refused = OffloadStatus::Refused(reason);
                 self.end(model, DropReason::OffloadStopped, refused);
             }
+            Err(Unable::Anew) => {
+                self.end(model, DropReason::OffloadStopped, OffloadStatus::Waiting);
+                self.load(model);
+            }
+        }
+    }
+
+    fn look_whether_begun(&mut self) {
+        if let Some(left) = &self.left
+            && self.status == OffloadStatus::Loading
+            && self.offload.has_begun()
+        {
+            self.status = OffloadStatus::Forwarding(left.clone());
+        }
+    }
+
+    /// Looks whether it has begun to forward, and which ports it serves.
+    fn look(&mut self, model: &mut V1Model) {
+        self.look_whether_begun();
+        if self.is_loaded() && self.offload.look_at_ports(&written(model)) {
+            self.has_changes = true;
+            self.commit(model);
         }
     }
 
     /// Ends its forwarding; nothing is inside of it afterwards.
     fn stop(&mut self, model: &mut V1Model, reason: DropReason, status: OffloadStatus) {
-        if self.is_forwarding() {
+        if self.is_loaded() {
             self.end(model, reason, status);
+        } else if self.status == OffloadStatus::Loading {
+            self.status = status;
         }
     }
 
     fn end(&mut self, model: &mut V1Model, reason: DropReason, status: OffloadStatus) {
+        self.left = None;
         let mut accounts = accounts(model, &mut self.n_inside);
         let stopped = self.offload.stop(reason, &mut accounts);
         self.n_inside = 0;
@@ -81,21 +117,21 @@ impl Attached {
     }
 
     fn changed(&mut self, model: &V1Model, change: &Change<'_>) {
-        if self.is_forwarding() {
+        if self.is_loaded() {
             self.offload.changed(&written(model), change);
             self.has_changes = true;
         }
     }
 
     fn commit(&mut self, model: &mut V1Model) {
-        if std::mem::take(&mut self.has_changes) && self.is_forwarding() {
+        if std::mem::take(&mut self.has_changes) && self.is_loaded() {
             let result = self.offload.commit(&written(model));
             self.end_unable(model, result);
         }
     }
 
     fn collect(&mut self, model: &mut V1Model) {
-        if self.is_forwarding() {
+        if self.is_loaded() {
             let result = self
                 .offload
                 .collect(&mut accounts(model, &mut self.n_inside));
@@ -107,7 +143,7 @@ impl Attached {
     /// No more than the control plane's queue has room for: what waits in the offload is not lost yet.
     fn take_digests(&mut self, model: &mut V1Model, n_max: usize) -> usize {
         let n_max = n_max.min(model.digests.room());
-        match self.is_forwarding() {
+        match self.is_loaded() {
             true => {
                 let mut accounts = accounts(model, &mut self.n_inside);
                 self.offload.take_digests(n_max, &mut accounts)
@@ -117,20 +153,20 @@ impl Attached {
     }
 
     fn check(&mut self, model: &mut V1Model) {
-        if self.is_forwarding() {
+        if self.is_loaded() {
             let result = self.offload.check();
             self.end_unable(model, result);
         }
     }
 
     pub(super) fn begin_drain(&mut self, epoch: u64) {
-        if self.is_forwarding() {
+        if self.is_loaded() {
             self.offload.begin_drain(epoch);
         }
     }
 
     pub(super) fn is_drained(&self, epoch: u64) -> bool {
-        !self.is_forwarding() || self.offload.is_drained(epoch)
+        !self.is_loaded() || self.offload.is_drained(epoch)
     }
 }
 
@@ -142,6 +178,7 @@ impl Switch {
         self.offload = offload.map(|offload| Attached {
             offload,
             status: OffloadStatus::Waiting,
+            left: None,
             has_changes: false,
             n_inside: 0,
         });
@@ -178,7 +215,7 @@ impl Switch {
     /// What is readable while [`Switch::take_offloaded_digests`] finds some. Until the next call.
     pub fn offloaded_digests_fd(&self) -> Option<BorrowedFd<'_>> {
         let attached = self.offload.as_ref()?;
-        let is_of_use = attached.is_forwarding() && self.model.digests.room() > 0;
+        let is_of_use = attached.is_loaded() && self.model.digests.room() > 0;
         attached.offload.digests_fd().filter(|_| is_of_use)
     }
 
@@ -186,6 +223,16 @@ impl Switch {
     pub fn check_offload(&mut self) {
         if let Some(attached) = &mut self.offload {
             attached.check(&mut self.model);
+            self.load_offload();
+        }
+    }
+
+    /// Has the offload go on with what it does beside the engine. To be called when it has woken whoever serves
+    /// packets, or a port has another interface.
+    pub fn look_at_offload(&mut self) {
+        self.collect();
+        if let Some(attached) = &mut self.offload {
+            attached.look(&mut self.model);
             self.load_offload();
         }
     }
@@ -215,7 +262,11 @@ impl Switch {
             && !self.is_in_batch
             && !self.model.state.tracer.is_on()
             && self.model.state.ports_disabled.is_empty()
-            && attached.status == OffloadStatus::Waiting
+            && !attached.is_loaded()
+            && matches!(
+                attached.status,
+                OffloadStatus::Waiting | OffloadStatus::Loading
+            )
         {
             attached.load(&mut self.model);
         }

@@ -43,6 +43,8 @@ pub(super) struct Slot<'a> {
     pub(super) status: u32,
     /// Bytes of the frame as it came, which can be more than fit the slot.
     pub(super) frame_bytes: usize,
+    /// When it came, in nanoseconds since 1970.
+    pub(super) came_ns: u64,
     pub(super) vlan_tci: u16,
     pub(super) vlan_tpid: u16,
     /// Whether the host sent it out by the interface, so that it did not come from the other end.
@@ -139,6 +141,7 @@ impl RxRing {
         Some(Slot {
             status,
             frame_bytes: header.tp_len as usize,
+            came_ns: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
             vlan_tci: header.tp_vlan_tci,
             vlan_tpid: header.tp_vlan_tpid,
             is_outgoing: address.sll_pkttype == libc::PACKET_OUTGOING,

@@ -17,6 +17,8 @@ use crate::af_packet::socket as packet_socket;
 use crate::interface::Interface;
 use crate::interface::lock::InterfaceLock;
 use crate::limits::XDP_DESTINATIONS;
+use crate::offload::VLAN_TAG_BYTES;
+use crate::socket;
 
 /// The interface with its program, shared by the ports on its queues.
 pub(super) struct Attached {
@@ -27,10 +29,13 @@ pub(super) struct Attached {
     opened: Mutex<Vec<(u32, OwnedFd)>>,
     own: Program,
     pub(super) mode: AttachMode,
+    /// Why the driver does not run it, where it does not.
+    why_generic: Option<String>,
     has_fragments: bool,
     name: String,
     index: u32,
     n_queues: u32,
+    frame_bytes_max: usize,
     is_virtual: bool,
     destinations: Vec<Destination>,
     /// Where the link has a name while it is kept.
@@ -48,8 +53,10 @@ pub struct XdpInterface {
     name: String,
     index: u32,
     mode: AttachMode,
+    why_generic: Option<String>,
     has_fragments: bool,
     n_queues: u32,
+    frame_bytes_max: usize,
     is_virtual: bool,
     destinations: Vec<Destination>,
 }
@@ -64,12 +71,7 @@ impl Attached {
     ) -> Result<Attached, PortError> {
         let name = interface.name.as_str();
         let fail = |operation| move |error| socket_error(name, operation, error);
-        if config.destinations.len() > XDP_DESTINATIONS {
-            return Err(PortError::XdpDestinations {
-                interface: name.to_owned(),
-                found: config.destinations.len(),
-            });
-        }
+        expect_few(name, &config.destinations)?;
         let lock = interface.reserve()?;
         let promiscuous = packet_socket::open().map_err(fail("open a packet socket"))?;
         let sockets = socket_map(n_queues).map_err(fail("make the XDP program's map"))?;
@@ -80,7 +82,10 @@ impl Attached {
             (AttachMode::Generic, false),
         ]
         .into_iter();
-        let kept = config.kept.as_ref().map(|folder| folder.join(name));
+        let kept = config.kept.as_ref();
+        let kept = kept.map(|folder| kept_path(folder, interface.index));
+        let kept = kept.transpose().map_err(fail("name what is kept"))?;
+        let mut why_generic = None;
         let (link, own, mode, has_fragments) = loop {
             let Some((mode, has_fragments)) = attempts.next() else {
                 return Err(fail("attach the XDP program")(
@@ -99,11 +104,17 @@ impl Attached {
                         break (link, own, mode, has_fragments);
                     }
                     let interface = name.to_owned();
-                    return Err(PortError::XdpInUse { interface });
+                    return Err(match kept {
+                        Some(path) => PortError::XdpNotKept { interface, path },
+                        None => PortError::XdpInUse { interface },
+                    });
                 }
                 // The last attempt's error is the one to tell: generic XDP has no driver to blame.
                 Err(error) if attempts.len() == 0 => {
                     return Err(fail("attach the XDP program")(error));
+                }
+                Err(error) if mode == AttachMode::Native && why_generic.is_none() => {
+                    why_generic = Some(why_not_native(interface, &error));
                 }
                 Err(_) => {}
             }
@@ -116,10 +127,12 @@ impl Attached {
             opened: Mutex::default(),
             own,
             mode,
+            why_generic: why_generic.filter(|_| mode == AttachMode::Generic),
             has_fragments,
             name: interface.name.clone(),
             index: interface.index.cast_unsigned(),
             n_queues,
+            frame_bytes_max: interface.frame_bytes_max(),
             is_virtual: interface.is_virtual(),
             destinations: config.destinations.clone(),
             kept,
@@ -137,14 +150,24 @@ impl Attached {
         Ok(())
     }
 
+    /// Nothing is kept of an interface that is gone.
+    pub(super) fn forget_kept(&self) {
+        if let Some(path) = &self.kept {
+            // What stays there runs nowhere.
+            let _ = remove(path);
+        }
+    }
+
     pub(super) fn interface(self: &Arc<Self>) -> XdpInterface {
         XdpInterface {
             attached: Arc::downgrade(self),
             name: self.name.clone(),
             index: self.index,
             mode: self.mode,
+            why_generic: self.why_generic.clone(),
             has_fragments: self.has_fragments,
             n_queues: self.n_queues,
+            frame_bytes_max: self.frame_bytes_max,
             is_virtual: self.is_virtual,
             destinations: self.destinations.clone(),
         }
@@ -167,6 +190,11 @@ impl XdpInterface {
         self.mode
     }
 
+    /// Why the driver runs no program, where programs run in generic mode.
+    pub fn why_generic(&self) -> Option<&str> {
+        self.why_generic.as_deref()
+    }
+
     /// A program must know of frames in several pieces.
     pub fn has_fragments(&self) -> bool {
         self.has_fragments
@@ -175,6 +203,12 @@ impl XdpInterface {
     /// Receive queues, a socket each.
     pub fn n_queues(&self) -> u32 {
         self.n_queues
+    }
+
+    /// Bytes of a frame at most that another interface's program may send by this one: the kernel has room for a VLAN
+    /// tag, whether there is one or not.
+    pub fn redirected_bytes_max(&self) -> u32 {
+        (self.frame_bytes_max + VLAN_TAG_BYTES) as u32
     }
 
     /// Only software: a sender on this machine may leave checksums unfinished.
@@ -198,6 +232,23 @@ impl XdpInterface {
         let opened = opened.unwrap_or_else(PoisonError::into_inner);
         let mut opened = opened.iter();
         opened.try_for_each(|(queue, socket)| map.set_socket(first + queue, socket.as_fd()))
+    }
+
+    /// Whether it is the same port, not opened anew.
+    pub fn is_same(&self, other: &XdpInterface) -> bool {
+        Weak::ptr_eq(&self.attached, &other.attached)
+    }
+
+    /// Whether the port is closed, or has lost its interface.
+    pub fn is_gone(&self) -> bool {
+        let attached = self.attached.upgrade();
+        attached.is_none_or(|it| matches!(it.link.interface_index(), Ok(None)))
+    }
+
+    /// Whether somebody else has detached the port's program, or has removed the interface: frames go past the port.
+    pub fn is_detached(&self) -> bool {
+        let attached = self.attached.upgrade();
+        attached.is_some_and(|it| matches!(it.link.interface_index(), Ok(None)))
     }
 
     /// Has a program run in place of the one that runs. Every frame meets one of them.
@@ -264,13 +315,55 @@ impl XdpInterface {
 /// # Errors
 /// It cannot be made, or it is in no BPF file system.
 pub fn make_kept_folder(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    match bpf::is_bpf_folder(folder)? {
-        true => Ok(()),
-        false => Err(io::Error::other(format!(
-            "\"{}\" is in no BPF file system (\"mount -t bpf bpf /sys/fs/bpf\" mounts one)",
-            folder.display()
+    let shown = folder.display();
+    let hint = "\"mount -t bpf bpf /sys/fs/bpf\" mounts one";
+    let made = fs::create_dir_all(folder).and_then(|()| bpf::is_bpf_folder(folder));
+    match made {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(io::Error::other(format!(
+            "\"{shown}\" is in no BPF file system ({hint})"
         ))),
+        Err(error) => Err(io::Error::new(
+            error.kind(),
+            format!(
+                "cannot make the folder \"{shown}\": {error}; expected one in a BPF file system ({hint})"
+            ),
+        )),
+    }
+}
+
+/// Every frame is compared with them.
+fn expect_few(interface: &str, destinations: &[Destination]) -> Result<(), PortError> {
+    match destinations.len() {
+        0..=XDP_DESTINATIONS => Ok(()),
+        found => Err(PortError::XdpDestinations {
+            interface: interface.to_owned(),
+            found,
+        }),
+    }
+}
+
+/// Where a port's program is kept: by its network namespace and its interface's number there, so that no other
+/// switch with the same folder means another interface by it.
+///
+/// # Errors
+/// The kernel does not say which namespace it is.
+pub fn kept_path(folder: &Path, interface_index: i32) -> io::Result<PathBuf> {
+    let namespace = socket::namespace_cookie()?;
+    Ok(folder.join(format!("ns{namespace}-if{interface_index}")))
+}
+
+/// Why the driver does not run a program, in words.
+fn why_not_native(interface: &Interface, error: &io::Error) -> String {
+    let (n_rx, _) = interface.n_queues();
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP) => "the driver has no XDP".to_owned(),
+        // As veth's driver says it.
+        Some(libc::ENOSPC) => format!(
+            "it has {n_rx} receive queues, fewer than its other end has transmit queues: make the pair with as many (\"ip \
+             link add ... numrxqueues N\"), or take some away there (\"ethtool -L PEER tx {n_rx}\")"
+        ),
+        _ => format!("the driver refuses it: {error}"),
     }
 }
 

@@ -101,6 +101,7 @@ fn failing(path: &Path, n_steps: i64) -> StateFile {
     let database = Database::builder().create_with_backend(failing);
     steps.store(n_steps, Ordering::Relaxed);
     StateFile {
+        identity: Identity::of(path).expect("the file"),
         path: path.to_owned(),
         opened: Mutex::new(Opened {
             database: Some(database.expect("it is one")),
@@ -156,6 +157,40 @@ fn what_could_not_be_stored_is_stored_before_anything_else() {
         file.keep(kept(deletion, false)).expect("stored");
         drop(file);
         assert_eq!(operations(open(&path).1), [group(2), group(3)]);
+    }
+}
+
+#[test]
+fn a_file_that_is_removed_moved_or_replaced_takes_no_call_until_it_is_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [path, away] = ["state", "away"].map(|name| folder.path().join(name));
+    let (file, _) = open(&path);
+    file.keep(kept(vec![group(1)], true)).expect("stored");
+    fs::rename(&path, &away).expect("moved");
+    let said = |refused: std::result::Result<(), StoreError>| {
+        refused.expect_err("it would be lost").to_string()
+    };
+    assert!(!file.is_current());
+    assert!(said(file.catch_up()).contains("removed or moved"));
+    assert!(said(file.keep(kept(vec![group(2)], false))).contains("removed or moved"));
+    drop(open(&path));
+    assert!(said(file.catch_up()).contains("another file"));
+    fs::rename(&away, &path).expect("moved back");
+    file.catch_up().expect("stored");
+    assert!(file.is_current());
+    drop(file);
+    assert_eq!(operations(open(&path).1), [group(1), group(2)]);
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("state");
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.expect("mkfifo is installed").success());
+    for path in [&path, folder.path()] {
+        let refused = StateFile::open(path).err().expect("it is refused");
+        assert!(refused.to_string().contains("no regular file"), "{refused}");
     }
 }
 

@@ -2,10 +2,11 @@
 //! closed. It wakes the loop for digests alone; what else it needs of the loop is asked for in time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dataplane::engine::Interpreted;
 use dataplane::{Nanos, OffloadNotice, OffloadStatus, PortCounters};
-use dataplane_xdp::runtime::{KernelOffload, KernelPort};
+use dataplane_xdp::runtime::{KernelOffload, KernelPort, KernelPorts};
 use packet_io::PortStatistics;
 
 use super::EventLoop;
@@ -24,6 +25,12 @@ const DIGESTS_PER_TURN: usize = 256;
 
 const NS_PER_MS: Nanos = 1_000_000;
 
+/// The offload in the kernel, as the loop has to do with it.
+pub(super) struct Kernel {
+    pub(super) ports: KernelPorts,
+    has_called: Arc<AtomicBool>,
+}
+
 impl EventLoop {
     /// To be called when all ports are there. It forwards when [`EventLoop::run`] begins: no packet comes
     /// before all is written that the command line says.
@@ -38,7 +45,6 @@ impl EventLoop {
     /// To be called when all ports are there: the program is to forward in the kernel, on the ports that can have
     /// it there. One that is replaced is served anew.
     pub(crate) fn serve_in_kernel(&mut self) {
-        self.serves_in_kernel = true;
         let served = self.ports.iter().filter_map(|attached| {
             Some(KernelPort {
                 id: attached.id,
@@ -46,15 +52,46 @@ impl EventLoop {
             })
         });
         let served: Vec<KernelPort> = served.collect();
-        let clock = self.clock;
-        self.set_offload(Offloaded {
-            ports: served.iter().map(|port| port.id).collect(),
-            offload: Box::new(KernelOffload::leaving(
-                served,
-                Box::new(move || clock.now()),
-                Arc::clone(&self.leaves_offload),
-            )),
+        let ports = served.iter().map(|port| port.id).collect();
+        let (clock, leaves) = (self.clock, Arc::clone(&self.leaves_offload));
+        let offload = KernelOffload::leaving(served, Box::new(move || clock.now()), leaves);
+        let (waker, has_called) = (self.mailbox.shared_waker(), Arc::<AtomicBool>::default());
+        let calls = Arc::clone(&has_called);
+        let offload = offload.beside(move || {
+            calls.store(true, Ordering::Release);
+            waker.wake();
         });
+        self.kernel = Some(Kernel {
+            ports: offload.ports(),
+            has_called,
+        });
+        self.set_offload(Offloaded {
+            ports,
+            offload: Box::new(offload),
+        });
+    }
+
+    /// Has the offload go on where it has called the loop.
+    pub(super) fn answer_offload(&mut self) {
+        let has_called = |it: &Kernel| it.has_called.swap(false, Ordering::AcqRel);
+        if self.kernel.as_ref().is_some_and(has_called) {
+            self.switch.look_at_offload();
+            self.tell_offload();
+        }
+    }
+
+    /// Has somebody called once the offload forwards the program of the start, or it is clear that it does not: until
+    /// then the engine forwards. At once where there is none.
+    pub(crate) fn when_ready(&mut self, tell: Box<dyn FnOnce() + Send>) {
+        self.when_ready = Some(tell);
+        self.tell_ready();
+    }
+
+    fn tell_ready(&mut self) {
+        let is_loading = self.switch.offload_status() == Some(&OffloadStatus::Loading);
+        if let Some(tell) = self.when_ready.take_if(|_| !is_loading) {
+            tell();
+        }
     }
 
     /// The programs in the kernel run on when the loop is closed, and until the switch has a program, those of an
@@ -67,6 +104,9 @@ impl EventLoop {
     /// Programs of an earlier switch end when this one has a program that the offload does not forward.
     pub(super) fn end_earlier(&mut self) {
         if !self.has_earlier || self.switch.program().is_none() || !self.is_forwarding {
+            return;
+        }
+        if self.switch.offload_status() == Some(&OffloadStatus::Loading) {
             return;
         }
         self.has_earlier = false;
@@ -88,15 +128,16 @@ impl EventLoop {
         }
     }
 
-    /// A port is another one now.
-    pub(super) fn serve_anew(&mut self) {
-        if self.serves_in_kernel {
-            self.serve_in_kernel();
-            if self.is_forwarding {
-                self.begin_offload();
-                self.tell_offload();
-            }
-        }
+    /// The port in a place is another one now. What the others forward goes on.
+    pub(super) fn serve_anew(&mut self, place: usize) {
+        let Some(kernel) = &self.kernel else { return };
+        let attached = &mut self.ports[place];
+        let interface = attached.port.xdp_interface();
+        attached.is_offloaded = interface.is_some();
+        attached.was_offloaded |= attached.is_offloaded;
+        kernel.ports.set(attached.id, interface);
+        self.switch.look_at_offload();
+        self.tell_offload();
     }
 
     /// Whether it says on standard error what the offload takes of each program, and what it leaves.
@@ -104,8 +145,8 @@ impl EventLoop {
         self.explains_offload = explains;
     }
 
-    /// Gives the offload the program, which may take some hundred milliseconds: the verifier looks at every way
-    /// through it. Frames wait meanwhile, so the first worker does it before the switch says that it is ready.
+    /// Gives the offload the program. In the kernel that may take some hundred milliseconds, as the verifier looks at
+    /// every way through it; the engine forwards meanwhile.
     pub(crate) fn begin_offload(&mut self) {
         if let Some(offload) = self.offload.take() {
             self.switch.set_offload(Some(offload));
@@ -156,12 +197,16 @@ impl EventLoop {
         if status == self.offload_told.as_ref() {
             return;
         }
+        let was_forwarding = matches!(self.offload_told, Some(OffloadStatus::Forwarding(_)));
+        self.tell_ready();
+        let status = self.switch.offload_status();
         if let Some(status) = status.filter(|_| self.explains_offload) {
             explain(status);
         }
         match status {
             Some(OffloadStatus::Forwarding(left)) => {
                 self.tell_newly_left(left);
+                self.offload_left = Some((self.switch.generation(), left.clone()));
                 tracing::info!(
                     event = "offload_forwards",
                     left = left.len(),
@@ -179,19 +224,26 @@ impl EventLoop {
                 reason,
                 "the engine forwards all until the next program, since the offload has failed: {reason}"
             ),
-            Some(OffloadStatus::Waiting) | None => {}
+            Some(OffloadStatus::Loading) if was_forwarding => tracing::info!(
+                event = "offload_stopped",
+                "the engine forwards all, until the program is ready for the offload"
+            ),
+            Some(OffloadStatus::Waiting) if was_forwarding => tracing::info!(
+                event = "offload_stopped",
+                "the engine forwards all, as long as somebody listens to a trace or a port is disabled"
+            ),
+            Some(OffloadStatus::Loading | OffloadStatus::Waiting) | None => {}
         }
         self.offload_told = status.cloned();
-        self.offload_told_of = self.switch.generation();
     }
 
     /// Logs the places of the program that the offload leaves to the engine from now on, because of what was written
     /// for the program.
     fn tell_newly_left(&self, left: &[Interpreted]) {
-        let Some(OffloadStatus::Forwarding(before)) = &self.offload_told else {
+        let Some((generation, before)) = &self.offload_left else {
             return;
         };
-        if self.offload_told_of != self.switch.generation() {
+        if *generation != self.switch.generation() {
             return;
         }
         for Interpreted { place, reason } in left.iter().filter(|it| !before.contains(it)) {
@@ -222,6 +274,17 @@ fn tell_notice(notice: &OffloadNotice) {
              {n_entries_max} in all: it was loaded anew in {} ms",
             taken_ns / NS_PER_MS
         ),
+        OffloadNotice::LeavesPort { port, reason } => tracing::warn!(
+            event = "offload_leaves_port",
+            port = port.0,
+            reason,
+            "the engine forwards what comes and leaves by port {port}, until the offload can: {reason}"
+        ),
+        OffloadNotice::ServesPort { port } => tracing::warn!(
+            event = "offload_serves_port",
+            port = port.0,
+            "the offload serves port {port} now"
+        ),
         OffloadNotice::DoesWithout { what, reason } => tracing::warn!(
             event = "offload_without",
             what,
@@ -246,7 +309,7 @@ fn explain(status: &OffloadStatus) {
         OffloadStatus::Refused(reason) => {
             say(&format!("offload: nothing of the program: {reason}"))
         }
-        OffloadStatus::Waiting | OffloadStatus::Failed(_) => {}
+        OffloadStatus::Waiting | OffloadStatus::Loading | OffloadStatus::Failed(_) => {}
     }
 }
 

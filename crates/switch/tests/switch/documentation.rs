@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{run, switch};
+use crate::support::{Running, http_get, run, switch};
 use etherparse::PacketBuilder;
 use p4runtime_server::CONTROLLER_DROPS;
 use packet_io::PortStatistics;
@@ -51,6 +51,45 @@ fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
         file.extend(frame);
     }
     file
+}
+
+/// The families of the metrics, in their order: what stands in the page behind its table's head.
+fn metrics_table() -> String {
+    let program = crate::support::program("counted.p4").display().to_string();
+    let ports = ["-i", "1@pcap:,/dev/null", "--grpc", "127.0.0.1:0"];
+    let metrics = ["--metrics", "127.0.0.1:0"];
+    let switch = Running::start_that_logs(&[&ports[..], &metrics, &[&program]].concat());
+    let (status, text) = http_get(&switch, "/metrics");
+    assert_eq!(status, 200);
+    switch.signal("-TERM");
+    switch.end();
+    let mut rows = String::new();
+    let mut help = "";
+    for line in text.lines() {
+        if let Some(family) = line.strip_prefix("# HELP ") {
+            help = family.split_once(' ').expect("a sentence").1;
+        } else if let Some(family) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = family.split_once(' ').expect("a type");
+            rows += &format!("| `{name}` | {kind} | {help} |\n");
+        }
+    }
+    rows
+}
+
+#[test]
+fn every_metric_stands_in_the_page_of_metrics() {
+    const PAGE: &str = "docs/metrics.md";
+    const HEAD: &str = "|---|---|---|\n";
+    let page = read(PAGE);
+    let (before, _) = page.split_once(HEAD).expect("the table's head");
+    let expected = format!("{before}{HEAD}{}", metrics_table());
+    if is_update() {
+        fs::write(root().join(PAGE), &expected).expect(PAGE);
+    }
+    assert!(
+        read(PAGE) == expected,
+        "{PAGE} is not current (UPDATE_EXPECT=1 writes it): {expected}"
+    );
 }
 
 #[test]

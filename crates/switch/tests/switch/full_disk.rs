@@ -67,6 +67,33 @@ fn options() -> Vec<String> {
 }
 
 #[test]
+fn a_state_file_that_has_no_room_leaves_nothing_behind() {
+    let name = "a_state_file_that_has_no_room_leaves_nothing_behind";
+    in_mount_namespace(name, || {
+        let folder = TemporaryFolder::new("full-disk-state");
+        let disk = folder.path("disk");
+        let _disk = mount(&disk);
+        // It leaves room for the beginning of a state file.
+        std::fs::write(disk.join("other"), [0; 12 << 10]).expect("room");
+        let state = disk.join("state").display().to_string();
+        let output = run(&[
+            "-i",
+            "1@pcap:,/dev/null",
+            "--grpc",
+            "127.0.0.1:0",
+            "--state",
+            &state,
+        ]);
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("No space left"), "{said}");
+        let left = std::fs::read_dir(&disk).expect("a folder");
+        let left: Vec<_> = left.filter_map(|it| Some(it.ok()?.file_name())).collect();
+        assert_eq!(left, ["other"]);
+    });
+}
+
+#[test]
 fn a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take() {
     let name = "a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take";
     in_mount_namespace(name, || {

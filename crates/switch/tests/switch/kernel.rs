@@ -7,11 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use packet_io::{AfPacketConfig, AfPacketPort};
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime_proto::p4::v1::{
+    ForwardingPipelineConfig, SetForwardingPipelineConfigRequest, Uint128,
+};
+use packet_io::{AfPacketConfig, AfPacketPort, Port, Waiter};
 use serde_json::Value;
 
 use crate::frames::{local_sender, numbered, receive, send};
 use crate::namespace::{in_root_mount_namespace, in_root_namespace, ip, veth_pair};
+use crate::p4runtime::{become_primary, endpoint};
 use crate::support::{PATIENCE, Running, TemporaryFolder, error, http_get, program};
 
 /// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; what comes to 1 leaves by 2.
@@ -289,6 +296,12 @@ fn what_is_to_be_kept_needs_a_folder_where_it_can_be() {
     let keep = ["--keep-forwarding", path, &program];
     let said = error(1, &[&kernel[..], &keep].concat());
     assert!(said.contains("is in no BPF file system"), "{said}");
+    // As where nobody has mounted one.
+    let nowhere = "/proc/nowhere/reprise";
+    let keep_nowhere = ["--keep-forwarding", nowhere, &program];
+    let said = error(1, &[&kernel[..], &keep_nowhere].concat());
+    assert!(said.contains(nowhere), "{said}");
+    assert!(said.contains("mount -t bpf bpf /sys/fs/bpf"), "{said}");
     let said = error(2, &[&["-i", "1@a1", "--grpc", "off"][..], &keep].concat());
     assert!(
         said.contains("--keep-forwarding: expected --engine kernel"),
@@ -319,6 +332,345 @@ fn a_port_that_comes_back_is_served_again() {
         assert_eq!(status, Some(0), "{said}");
         assert_eq!(totals(&printed)["packets"]["transmitted"], 100);
     });
+}
+
+/// Frames of [`Stream`] a second, in this many milliseconds each time.
+const STREAM_FRAMES_PER_MS: u32 = 20;
+
+/// A sender who sends 20,000 numbered frames a second to a0, and a receiver who takes what comes to b0.
+struct Stream {
+    is_over: Arc<AtomicBool>,
+    sender: JoinHandle<u32>,
+    receiver: JoinHandle<Vec<u32>>,
+}
+
+impl Stream {
+    fn start() -> Stream {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let mut a = outside("a0");
+        // A receiver that is not scheduled for some seconds loses nothing.
+        let config = AfPacketConfig {
+            rx_ring_slots: 1 << 17,
+            ..AfPacketConfig::default()
+        };
+        let mut b = AfPacketPort::open("b0", config).expect("an interface that is up");
+        let sending = Arc::clone(&is_over);
+        let sender = std::thread::spawn(move || {
+            let (start, mut n_frames) = (Instant::now(), 0);
+            while !sending.load(Ordering::Relaxed) {
+                send(
+                    &mut a,
+                    (0..STREAM_FRAMES_PER_MS).map(|n| numbered(n_frames + n, 100)),
+                );
+                n_frames += STREAM_FRAMES_PER_MS;
+                // Late ones are not made up for at once: a burst could be longer than the cable.
+                let due = Duration::from_millis((n_frames / STREAM_FRAMES_PER_MS).into());
+                let early = due.saturating_sub(start.elapsed());
+                std::thread::sleep(early.max(Duration::from_micros(300)));
+            }
+            n_frames
+        });
+        let receiver = std::thread::spawn(move || {
+            let (mut numbers, mut waiter) = (Vec::new(), Waiter::default());
+            loop {
+                let fd = b.poll_fd().expect("a descriptor");
+                waiter
+                    .wait([fd], Some(Duration::from_secs(2)))
+                    .expect("waiting");
+                if !waiter.is_ready(0) {
+                    return numbers;
+                }
+                let mut take = |frame: &[u8]| {
+                    let number = frame.get(14..18).and_then(|it| it.try_into().ok());
+                    numbers.push(u32::from_be_bytes(number.expect("a number")));
+                };
+                b.receive(0, 64, &mut take).expect("receiving");
+            }
+        });
+        Stream {
+            is_over,
+            sender,
+            receiver,
+        }
+    }
+
+    /// The numbers that came, sorted, of so many that were sent.
+    fn end(self) -> (u32, Vec<u32>) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let n_sent = self.sender.join().expect("a sender");
+        let mut numbers = self.receiver.join().expect("a receiver");
+        numbers.sort_unstable();
+        (n_sent, numbers)
+    }
+}
+
+/// Says which of those that were sent did not come, if some did not.
+fn assert_all_came((n_sent, came): (u32, Vec<u32>)) {
+    let n_lost = n_sent as usize - came.len();
+    let first = (0..n_sent).zip(&came).find(|(n, came)| n != *came);
+    assert!(
+        came.iter().copied().eq(0..n_sent),
+        "{n_lost} of {n_sent}, from {first:?}"
+    );
+}
+
+/// How often another port's interface goes and comes; `REPRISE_CYCLES` says more.
+fn n_cycles() -> usize {
+    let cycles = std::env::var("REPRISE_CYCLES");
+    cycles.map_or(4, |cycles| cycles.parse().expect("a number"))
+}
+
+#[test]
+fn a_bystander_loses_nothing_while_another_port_s_interface_goes_and_comes() {
+    in_root_namespace(
+        "a_bystander_loses_nothing_while_another_port_s_interface_goes_and_comes",
+        || {
+            cables();
+            veth_pair("c0", "c1");
+            gro("c0", "on");
+            let switch = start(&["-i", "3@afxdp:c1"]);
+            switch.wait_for_line(&["offload: the whole program"]);
+            let stream = Stream::start();
+            for _ in 0..n_cycles() {
+                ip("link del c0");
+                switch.wait_for_line(&["\"c1\" was removed"]);
+                veth_pair("c0", "c1");
+                gro("c0", "on");
+                switch.wait_for_line(&["\"c1\" is there again"]);
+            }
+            let sent_and_came = stream.end();
+            let n_sent = sent_and_came.0;
+            assert_all_came(sent_and_came);
+            switch.signal("-TERM");
+            let (status, printed, said) = switch.end();
+            assert_eq!(status, Some(0), "{said}");
+            assert!(!said.contains("offload_stopped"), "{said}");
+            let totals = totals(&printed);
+            assert_eq!(totals["packets"]["transmitted"], n_sent);
+            assert_eq!(totals["packets"]["inside"], 0);
+            assert_eq!(totals["ports"][1]["tx_frames"], n_sent);
+        },
+    );
+}
+
+/// A program that sends what comes by port 1 to port 2 without any entry, and takes the verifier long: so many tables lie
+/// on the way.
+fn long_program(n_tables: usize) -> (P4Info, Vec<u8>) {
+    let numbers = 0..n_tables;
+    let tables: String = numbers
+        .clone()
+        .map(|n| {
+            let field = n % 8;
+            format!(
+                "action set_{n}(bit<32> v) {{ hdr.h.f{field} = hdr.h.f{field} ^ v; }}
+                 action add_{n}(bit<32> v) {{ hdr.h.f{field} = hdr.h.f{field} + v; }}
+                 table t{n} {{
+                     key = {{ hdr.h.f{field} : exact; }}
+                     actions = {{ set_{n}; add_{n}; NoAction; }}
+                     default_action = NoAction();
+                 }}
+"
+            )
+        })
+        .collect();
+    let applied: String = numbers.map(|n| format!("t{n}.apply();\n")).collect();
+    let fields: String = (0..8).map(|n| format!("bit<32> f{n}; ")).collect();
+    let text = format!(
+        "#include <core.p4>
+         #include <v1model.p4>
+         header ethernet_t {{ bit<48> to; bit<48> from; bit<16> kind; }}
+         header fields_t {{ {fields} }}
+         struct headers_t {{ ethernet_t ethernet; fields_t h; }}
+         struct meta_t {{}}
+         parser P(packet_in p, out headers_t hdr, inout meta_t m, inout standard_metadata_t s) {{
+             state start {{ p.extract(hdr.ethernet); p.extract(hdr.h); transition accept; }}
+         }}
+         control V(inout headers_t hdr, inout meta_t m) {{ apply {{}} }}
+         control I(inout headers_t hdr, inout meta_t m, inout standard_metadata_t s) {{
+             {tables}
+             apply {{
+                 {applied}
+                 if (s.ingress_port == 1) {{ s.egress_spec = 2; }} else {{ mark_to_drop(s); }}
+             }}
+         }}
+         control E(inout headers_t hdr, inout meta_t m, inout standard_metadata_t s) {{ apply {{}} }}
+         control D(packet_out p, in headers_t hdr) {{ apply {{ p.emit(hdr.ethernet); p.emit(hdr.h); }} }}
+         V1Switch(P(), V(), I(), E(), V(), D()) main;"
+    );
+    let options = p4_compiler::Options::default();
+    let output = p4_compiler::compile("long.p4", &text, &|_: &str| None, &options);
+    assert!(output.p4info.is_some(), "{:?}", output.diagnostics);
+    let json = output.bmv2_json.expect("a sound program").to_json();
+    let p4info = output.p4info.expect("a sound program");
+    (p4info, json.expect("JSON").into_bytes())
+}
+
+/// Sets a program so many times, and each time waits until it forwards in the kernel.
+fn set_pipeline(switch: &Running, (p4info, json): &(P4Info, Vec<u8>), times: usize) {
+    let address = endpoint(&switch.ready);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let connected = P4RuntimeClient::connect(address).await;
+        let mut client = connected.expect("a server");
+        let _primary = become_primary(&mut client).await;
+        for _ in 0..times {
+            let config = ForwardingPipelineConfig {
+                p4info: Some(p4info.clone()),
+                p4_device_config: json.clone(),
+                cookie: None,
+            };
+            let request = SetForwardingPipelineConfigRequest {
+                device_id: 1,
+                election_id: Some(Uint128 { high: 0, low: 1 }),
+                action: Action::VerifyAndCommit as i32,
+                config: Some(config),
+                ..Default::default()
+            };
+            let set = client.set_forwarding_pipeline_config(request).await;
+            set.expect("the pipeline is set");
+            switch.wait_for_line(&["offload_forwards"]);
+        }
+    });
+}
+
+#[test]
+fn a_bystander_loses_nothing_while_a_program_is_made_ready_for_the_kernel() {
+    in_root_namespace(
+        "a_bystander_loses_nothing_while_a_program_is_made_ready_for_the_kernel",
+        || {
+            cables();
+            let program = long_program(40);
+            let arguments = ["-i", "1@afxdp:a1", "-i", "2@afxdp:b1", "--json"];
+            let engine = ["--engine", "kernel", "--grpc", "127.0.0.1:0"];
+            let log = ["--log-level", "info"];
+            let switch = Running::start_that_logs(&[&arguments[..], &engine, &log].concat());
+            set_pipeline(&switch, &program, 1);
+            let stream = Stream::start();
+            set_pipeline(&switch, &program, 3);
+            assert_all_came(stream.end());
+            switch.signal("-TERM");
+            let (status, printed, said) = switch.end();
+            assert_eq!(status, Some(0), "{said}");
+            let totals = totals(&printed);
+            assert_eq!(
+                totals["packets"]["received"],
+                totals["packets"]["transmitted"]
+            );
+        },
+    );
+}
+
+/// A number in a file of `/proc`, behind its name.
+fn number_in(text: &str, name: &str) -> Option<u32> {
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name))?;
+    value.trim().parse().ok()
+}
+
+/// Detaches the XDP program that a switch has on the interface of this number, as `bpftool link detach` does.
+#[expect(unsafe_code, reason = "bpf(2) and pidfd_getfd(2) have no safe form")]
+fn detach(switch: &Running, interface_index: u32) {
+    let process = format!("/proc/{}", switch.id());
+    let files = std::fs::read_dir(format!("{process}/fdinfo")).expect("a process");
+    let is_link = |fd: &i32| {
+        let text = std::fs::read_to_string(format!("{process}/fdinfo/{fd}"));
+        let text = text.unwrap_or_default();
+        text.contains("link_type:\txdp") && number_in(&text, "ifindex:") == Some(interface_index)
+    };
+    let names = files.filter_map(|file| file.ok()?.file_name().to_str()?.parse().ok());
+    let fd: i32 = names.into_iter().find(is_link).expect("the link");
+    // SAFETY: none of the calls takes an address but the last, whose attributes live through it.
+    unsafe {
+        let pidfd = libc::syscall(libc::SYS_pidfd_open, switch.id(), 0);
+        assert!(pidfd >= 0);
+        let link = libc::syscall(libc::SYS_pidfd_getfd, pidfd, fd, 0);
+        assert!(link >= 0);
+        // `BPF_LINK_DETACH`
+        let mut attributes = u32::try_from(link).expect("a descriptor");
+        let detached = libc::syscall(libc::SYS_bpf, 34, &raw mut attributes, 4);
+        assert_eq!(detached, 0, "{}", std::io::Error::last_os_error());
+        libc::close(link as i32);
+        libc::close(pidfd as i32);
+    }
+}
+
+#[test]
+fn a_frame_that_is_too_long_for_a_port_is_counted_as_that() {
+    in_root_namespace(
+        "a_frame_that_is_too_long_for_a_port_is_counted_as_that",
+        || {
+            cables();
+            for interface in ["b0", "b1"] {
+                ip(&format!("link set {interface} mtu 1000"));
+            }
+            let (mut a, mut b) = (outside("a0"), outside("b0"));
+            let switch = start(&[]);
+            switch.wait_for_line(&["offload: the whole program"]);
+            send(&mut a, [numbered(1, 1200), numbered(2, 1014)]);
+            assert_eq!(receive(&mut b, 1), [numbered(2, 1014)]);
+            let totals = totals(&switch.stop("-TERM"));
+            assert_eq!(totals["ports"][1]["tx_too_long"], 1, "{totals}");
+            assert_eq!(totals["drops"]["device_refused"], 0, "{totals}");
+        },
+    );
+}
+
+#[test]
+fn where_the_other_end_of_a_veth_has_more_queues_the_log_says_so() {
+    in_root_namespace(
+        "where_the_other_end_of_a_veth_has_more_queues_the_log_says_so",
+        || {
+            ip("link set lo up");
+            veth_pair("a0", "a1");
+            gro("a0", "on");
+            ip("link add b0 numtxqueues 2 type veth peer name b1 numrxqueues 1 numtxqueues 1");
+            for interface in ["b0", "b1"] {
+                ip(&format!("link set {interface} up"));
+            }
+            let switch = start(&[]);
+            switch.wait_for_line(&[
+                "nothing of the program",
+                "\"b1\"",
+                "1 receive queues, fewer than its other end has transmit queues",
+            ]);
+            switch.stop("-TERM");
+        },
+    );
+}
+
+#[test]
+fn a_program_that_somebody_detaches_is_noticed_and_attached_again() {
+    in_root_namespace(
+        "a_program_that_somebody_detaches_is_noticed_and_attached_again",
+        || {
+            cables();
+            let (mut a, mut b) = (outside("a0"), outside("b0"));
+            for engine in ["kernel", "native"] {
+                let arguments: Vec<String> = arguments(&[])
+                    .into_iter()
+                    .map(|word| match word.as_str() {
+                        "kernel" => engine.to_owned(),
+                        _ => word,
+                    })
+                    .collect();
+                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+                let switch = Running::start_that_logs(&arguments);
+                let shown = Command::new("ip")
+                    .args(["-o", "link", "show", "a1"])
+                    .output();
+                let shown = String::from_utf8(shown.expect("iproute2").stdout).expect("text");
+                let index = shown.split(':').next().and_then(|it| it.parse().ok());
+                detach(&switch, index.expect("a number"));
+                switch.wait_for_line(&["port_detached", "\"a1\""]);
+                switch.wait_for_line(&["\"a1\" is there again"]);
+                assert!(has_program("a1"));
+                send(&mut a, [numbered(1, 100)]);
+                assert_eq!(receive(&mut b, 1), [numbered(1, 100)]);
+                switch.signal("-TERM");
+                switch.end();
+            }
+        },
+    );
 }
 
 #[test]

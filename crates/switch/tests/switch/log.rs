@@ -49,6 +49,25 @@ fn address_behind<'a>(ready: &'a str, words: &str) -> &'a str {
 }
 
 #[test]
+fn signals_that_mean_nothing_are_logged_and_the_totals_come_at_the_end() {
+    let switch = Running::start(&[
+        "-i",
+        "1@pcap:,/dev/null",
+        "--grpc",
+        "127.0.0.1:0",
+        "--json",
+        "--log-level",
+        "info",
+    ]);
+    for signal in ["USR1", "USR2"] {
+        switch.signal(&format!("-{signal}"));
+        switch.wait_for_line(&["signal_ignored", &format!("SIG{signal}")]);
+    }
+    let printed = switch.stop("-QUIT");
+    assert!(printed.contains("\"packets\""), "{printed}");
+}
+
+#[test]
 fn a_pipeline_that_is_set_is_told_at_level_info_only() {
     let json = start(&["--log-level", "info", "--log-format", "json"]);
     let expected = serde_json::json!({

@@ -23,6 +23,7 @@ mod mask;
 mod metrics;
 #[path = "../../../packet-io/tests/namespace/mod.rs"]
 mod namespace;
+mod old_frames;
 mod over_tls;
 mod p4runtime;
 mod parts;

@@ -18,9 +18,9 @@ use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
 use super::{Graces, ReadTurns};
 use crate::image::{Image, Interface, MapRole};
 use crate::runtime::maps::Maps;
-use crate::runtime::offload::{KernelOffload, KernelPort};
 use crate::runtime::testing;
 use crate::runtime::transmit::TurnEnds;
+use crate::runtime::{KernelOffload, KernelPort};
 
 #[path = "../../../../packet-io/tests/namespace/mod.rs"]
 mod namespace;

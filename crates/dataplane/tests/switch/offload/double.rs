@@ -515,12 +515,12 @@ pub fn a_digest(number: u8) -> Digest {
 }
 
 impl Offload for Double {
-    fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, String> {
+    fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, Unable> {
         let mut core = self.core();
         let core = &mut *core;
         let program = written.state().program();
         let Some(ids) = Ids::of(program) else {
-            return Err("no table \"l2\"".to_owned());
+            return Err("no table \"l2\"".to_owned().into());
         };
         let writes = program
             .ir()
@@ -529,7 +529,8 @@ impl Offload for Double {
             .flat_map(|action| &action.primitives);
         let mut writes = writes.filter(|it| matches!(it, ir::Primitive::RegisterWrite { .. }));
         if core.takes != Takes::All && writes.next().is_some() {
-            return Err("register \"last\": packets of both sides would write it".to_owned());
+            let reason = "register \"last\": packets of both sides would write it".to_owned();
+            return Err(reason.into());
         }
         core.program = Some((program.clone(), ids));
         core.told.entries.clear();

@@ -1,0 +1,448 @@
+//! The ports that have the program: whose frames meet it, and by which packets leave.
+//!
+//! The program does not depend on which ports there are. A port is an interface in the heap, sockets, a device, and
+//! the link by which the program runs there. So a port that comes or goes needs no program to be verified, and the
+//! others forward on. A thread of its own serves ports that come ([`Serving::run`]): to run a program on an interface
+//! waits for a lock of the kernel that whoever removes an interface holds for some time.
+//!
+//! A port that the kernel could not serve well is left to the engine and looked at again every second.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bpf::{Program, ProgramConfig, ProgramKind};
+use dataplane::{OffloadNotice, PortId};
+use packet_io::XdpInterface;
+
+use super::begun::finishing;
+use super::loaded::{Reason, kernel};
+use super::maps::Maps;
+use super::messages::Progress;
+use crate::image::{Heap, Image, Interface, MapRole};
+
+/// How often a port is looked at again that could not be served.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// A port that is served.
+#[derive(Clone)]
+pub struct KernelPort {
+    /// Its number.
+    pub id: PortId,
+    /// Its interface.
+    pub interface: XdpInterface,
+}
+
+impl KernelPort {
+    /// It is the same port on the same interface, not opened anew.
+    pub(super) fn is(&self, other: &KernelPort) -> bool {
+        self.id == other.id && self.interface.is_same(&other.interface)
+    }
+}
+
+/// The ports that are to be served, as their owner changes them, and which of them are.
+#[derive(Clone, Default)]
+pub struct KernelPorts(Arc<Mutex<Ports>>);
+
+#[derive(Default)]
+struct Ports {
+    /// By number; none where the interface is away.
+    wanted: BTreeMap<PortId, Option<XdpInterface>>,
+    served: HashMap<PortId, XdpInterface>,
+}
+
+impl KernelPorts {
+    pub(super) fn new(ports: Vec<KernelPort>) -> KernelPorts {
+        let wanted = ports.into_iter().map(|it| (it.id, Some(it.interface)));
+        KernelPorts(Arc::new(Mutex::new(Ports {
+            wanted: wanted.collect(),
+            served: HashMap::new(),
+        })))
+    }
+
+    fn ports(&self) -> MutexGuard<'_, Ports> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A port has another interface from now on, or none. [`dataplane::Switch::look_at_offload`] is to follow.
+    pub fn set(&self, id: PortId, interface: Option<XdpInterface>) {
+        let mut ports = self.ports();
+        // A port that never could be served is the engine's, and so are groups with copies for it.
+        if interface.is_some() || ports.wanted.contains_key(&id) {
+            ports.wanted.insert(id, interface);
+        }
+    }
+
+    /// Whether the program runs on a port.
+    pub fn is_served(&self, id: PortId) -> bool {
+        let ports = self.ports();
+        let wanted = ports.wanted.get(&id).and_then(Option::as_ref);
+        let served = ports.served.get(&id);
+        wanted
+            .zip(served)
+            .is_some_and(|(wanted, served)| wanted.is_same(served))
+    }
+
+    /// Those that have an interface.
+    pub(super) fn there(&self) -> Vec<KernelPort> {
+        let ports = self.ports();
+        let there = ports.wanted.iter().filter_map(|(id, interface)| {
+            let interface = interface.clone()?;
+            Some(KernelPort { id: *id, interface })
+        });
+        there.collect()
+    }
+
+    /// All, also those whose interface is away.
+    pub(super) fn known(&self) -> Vec<PortId> {
+        self.ports().wanted.keys().copied().collect()
+    }
+
+    fn set_served(&self, port: &KernelPort, is_served: bool) {
+        let mut ports = self.ports();
+        match is_served {
+            true => drop(ports.served.insert(port.id, port.interface.clone())),
+            false => drop(ports.served.remove(&port.id)),
+        }
+    }
+}
+
+/// Instructions before the program: by which frames it is known that they are the switch's.
+type Beginning = Vec<[u8; 8]>;
+
+/// What is needed to serve a port.
+pub(super) struct Serving {
+    maps: Arc<Maps>,
+    image: Arc<Image>,
+    /// Over what leaves as ingress has made it.
+    unicast: Program,
+    programs: Mutex<BTreeMap<Beginning, Arc<Program>>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// No port gets the program any more.
+    is_over: bool,
+    entered: Vec<Entered>,
+    /// Ports that are served since somebody has asked.
+    news: VecDeque<KernelPort>,
+    ports: KernelPorts,
+}
+
+/// A port that is to be served.
+struct Entered {
+    port: KernelPort,
+    first_socket: u32,
+    is_attached: bool,
+}
+
+/// What became of a port.
+enum Served {
+    Yes,
+    /// It is gone, or not wanted any more.
+    Gone,
+}
+
+impl Serving {
+    /// Loads the program for the ports that are there, which takes long.
+    pub(super) fn new(
+        maps: &Arc<Maps>,
+        image: &Arc<Image>,
+        unicast: Program,
+        ports: &[KernelPort],
+    ) -> Result<Serving, Reason> {
+        let serving = Serving {
+            maps: Arc::clone(maps),
+            image: Arc::clone(image),
+            unicast,
+            programs: Mutex::default(),
+            state: Mutex::default(),
+        };
+        for port in ports {
+            serving.program_of(port)?;
+        }
+        Ok(serving)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn heap(&self) -> Heap {
+        self.image.heap
+    }
+
+    /// Says where it is told which ports are served.
+    pub(super) fn tell(&self, ports: &KernelPorts) {
+        self.state().ports = ports.clone();
+    }
+
+    /// The program for a port: one for each way to tell which frames are the switch's.
+    fn program_of(&self, port: &KernelPort) -> Result<Arc<Program>, Reason> {
+        let mut code = port.interface.filter();
+        if port.interface.is_virtual() {
+            code.extend(finishing().map_err(kernel("finish checksums"))?);
+        }
+        let beginning = code.iter().map(|it| {
+            let [low, high] = it.offset.to_ne_bytes();
+            let [a, b, c, d] = it.immediate.to_ne_bytes();
+            [it.code, it.registers, low, high, a, b, c, d]
+        });
+        let beginning: Beginning = beginning.collect();
+        let programs = self.programs.lock();
+        let mut programs = programs.unwrap_or_else(PoisonError::into_inner);
+        if let Some(program) = programs.get(&beginning) {
+            return Ok(Arc::clone(program));
+        }
+        code.extend(self.maps.link(&self.image.ingress));
+        let program = Program::load(&ProgramConfig {
+            name: "reprise_p4",
+            kind: ProgramKind::Xdp,
+            has_fragments: false,
+            instructions: &code,
+        });
+        let program = Arc::new(program.map_err(kernel("load the program"))?);
+        programs.insert(beginning, Arc::clone(&program));
+        Ok(program)
+    }
+
+    /// A port is to be served, and its sockets are from `first_socket` on.
+    pub(super) fn enter(&self, port: &KernelPort, first_socket: u32) {
+        self.state().entered.push(Entered {
+            port: port.clone(),
+            first_socket,
+            is_attached: false,
+        });
+    }
+
+    /// Writes what the program is to know of a port before it runs there.
+    pub(super) fn write(&self, port: &KernelPort) -> io::Result<()> {
+        let state = self.state();
+        match state.entered.iter().find(|it| it.port.is(port)) {
+            Some(entered) => self.write_entered(entered),
+            None => Ok(()),
+        }
+    }
+
+    fn write_entered(&self, entered: &Entered) -> io::Result<()> {
+        let KernelPort { id, interface } = &entered.port;
+        if let Some(sockets) = self.image.map(MapRole::Sockets) {
+            interface.put_sockets(self.maps.get(sockets)?, entered.first_socket)?;
+        }
+        let index = interface.index();
+        if let Some(at) = self.heap().interface(index) {
+            let interface = Interface {
+                port: Some(*id),
+                sockets: entered.first_socket,
+            };
+            self.maps.store_bytes(at, &interface.to_bytes());
+        }
+        if let Some(devices) = self.image.map(MapRole::Devices) {
+            let devices = self.maps.get(devices)?;
+            devices.set_device(id.0.into(), index, Some(&self.unicast))?;
+            let longest = interface.redirected_bytes_max();
+            self.maps.store_u32(self.heap().port(*id), longest);
+        }
+        Ok(())
+    }
+
+    /// Runs the program on all ports that are to be served. One that is gone meanwhile is passed over: its owner says
+    /// so soon.
+    pub(super) fn attach_all(&self) -> Result<(), Reason> {
+        let entered = self.state();
+        let ports: Vec<KernelPort> = entered.entered.iter().map(|it| it.port.clone()).collect();
+        drop(entered);
+        for port in ports {
+            self.attach(&port, false)
+                .map_err(|error| format!("port {}: {error}", port.id))?;
+        }
+        // Whatever is written was written for these.
+        self.state().news.clear();
+        Ok(())
+    }
+
+    fn attach(&self, port: &KernelPort, is_to_write: bool) -> Result<Served, Reason> {
+        let program = self.program_of(port)?;
+        // Held until the program runs: whoever ends the serving takes it away behind it.
+        let mut state = self.state();
+        let State {
+            is_over,
+            entered,
+            news,
+            ports,
+        } = &mut *state;
+        let entered = entered.iter_mut().find(|it| it.port.is(port));
+        let Some(entered) = entered.filter(|_| !*is_over) else {
+            return Ok(Served::Gone);
+        };
+        let served = match is_to_write {
+            true => self.write_entered(entered),
+            false => Ok(()),
+        };
+        let served = served.and_then(|()| port.interface.run(&program));
+        match served {
+            Ok(()) => entered.is_attached = true,
+            Err(_) if port.interface.is_gone() => return Ok(Served::Gone),
+            Err(error) => {
+                self.take_out(port);
+                return Err(error.to_string());
+            }
+        }
+        let kept = port.interface.keep();
+        kept.map_err(kernel("keep the program beyond the process"))?;
+        ports.set_served(port, true);
+        news.push_back(port.clone());
+        Ok(Served::Yes)
+    }
+
+    /// Serves ports that come, one after the other, until nobody sends any more. `wake` is called for each that is
+    /// served then, and when there is something to be said.
+    pub(super) fn run(&self, ports: &Receiver<KernelPort>, progress: &Progress, wake: &dyn Fn()) {
+        // With what was said of each.
+        let mut refused: Vec<(KernelPort, Reason)> = Vec::new();
+        loop {
+            let port = match refused.is_empty() {
+                true => ports.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                false => ports.recv_timeout(LOOK_AGAIN),
+            };
+            let due: Vec<(KernelPort, Reason)> = match port {
+                Ok(port) => vec![(port, Reason::new())],
+                Err(RecvTimeoutError::Timeout) => std::mem::take(&mut refused),
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            for (port, said) in due {
+                if !self.has(&port) {
+                    continue;
+                }
+                let served = check(&port).and_then(|()| self.attach(&port, true));
+                match served {
+                    Ok(Served::Yes) => {
+                        if !said.is_empty() {
+                            progress.notice(OffloadNotice::ServesPort { port: port.id });
+                        }
+                        wake();
+                    }
+                    Ok(Served::Gone) => {}
+                    Err(reason) => {
+                        if reason != said {
+                            progress.notice(OffloadNotice::LeavesPort {
+                                port: port.id,
+                                reason: reason.clone(),
+                            });
+                            wake();
+                        }
+                        refused.push((port, reason));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ports that are served since this was asked last.
+    pub(super) fn take_news(&self) -> Vec<KernelPort> {
+        self.state().news.drain(..).collect()
+    }
+
+    /// Ports that are not to be served any more, as others or none are in their places.
+    pub(super) fn leave_others(&self, wanted: &[KernelPort]) -> Vec<(KernelPort, u32)> {
+        let mut state = self.state();
+        let is_wanted = |it: &Entered| wanted.iter().any(|port| it.port.is(port));
+        let (stay, go): (Vec<_>, Vec<_>) = state.entered.drain(..).partition(is_wanted);
+        state.entered = stay;
+        for Entered { port, .. } in &go {
+            self.take_out(port);
+            state.ports.set_served(port, false);
+            state.news.retain(|it| !it.is(port));
+        }
+        go.into_iter()
+            .map(|it| (it.port, it.first_socket))
+            .collect()
+    }
+
+    /// What comes by it and what is for it is the engine's.
+    fn take_out(&self, port: &KernelPort) {
+        self.maps.store_u32(self.heap().port(port.id), 0);
+        self.forget_interface(port);
+        if let Some(devices) = self.image.map(MapRole::Devices)
+            && let Ok(devices) = self.maps.get(devices)
+        {
+            // The kernel has done so where the interface is gone.
+            let _ = devices.delete(&u32::from(port.id.0).to_ne_bytes());
+        }
+    }
+
+    /// Whether a port is to be served.
+    pub(super) fn has(&self, port: &KernelPort) -> bool {
+        self.state().entered.iter().any(|it| it.port.is(port))
+    }
+
+    fn forget_interface(&self, port: &KernelPort) {
+        if let Some(at) = self.heap().interface(port.interface.index()) {
+            let (none, sockets) = (None, 0);
+            let unknown = Interface {
+                port: none,
+                sockets,
+            };
+            self.maps.store_bytes(at, &unknown.to_bytes());
+        }
+    }
+
+    /// No port gets the program from now on; those that have it keep it.
+    pub(super) fn end(&self) {
+        self.state().is_over = true;
+    }
+
+    /// The ports' own programs run. What an earlier process has left there forwards on while this one's has not begun.
+    /// A port that does not take its own program back is named, with the reason.
+    pub(super) fn give_back(&self) -> Option<Reason> {
+        let mut undetached = None;
+        let mut state = self.state();
+        state.is_over = true;
+        let State { entered, ports, .. } = &mut *state;
+        for entered in entered.iter_mut() {
+            if !std::mem::take(&mut entered.is_attached) {
+                continue;
+            }
+            let port = &entered.port;
+            ports.set_served(port, false);
+            let Err(error) = port.interface.run_own() else {
+                continue;
+            };
+            // Its frames are not to be forwarded by what nobody counts.
+            self.forget_interface(port);
+            let (id, name) = (port.id, port.interface.name());
+            undetached.get_or_insert(format!(
+                "port {id}: interface \"{name}\" is the host's now, since the port's own program does not run \
+                 there: {error}"
+            ));
+        }
+        undetached
+    }
+}
+
+/// Whether the kernel would serve a port well.
+pub(super) fn check(port: &KernelPort) -> Result<(), Reason> {
+    let KernelPort { id, interface } = port;
+    let name = interface.name();
+    if interface.mode() != bpf::AttachMode::Native {
+        let why = interface.why_generic().unwrap_or("the driver has no XDP");
+        return Err(format!(
+            "port {id}: the driver of interface \"{name}\" runs no XDP program (generic mode): {why}"
+        ));
+    }
+    if interface.has_fragments() {
+        return Err(format!(
+            "port {id}: interface \"{name}\" has frames in several pieces: set its MTU to 3,000 or less"
+        ));
+    }
+    if interface.takes_redirected() == Some(false) {
+        return Err(format!(
+            "port {id}: interface \"{name}\" would lose all that the program sends: on veth turn GRO on at \
+             the other end (\"ethtool -K PEER gro on\"), or have an XDP program there"
+        ));
+    }
+    Ok(())
+}

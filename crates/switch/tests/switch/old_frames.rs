@@ -1,0 +1,137 @@
+//! A switch that was stopped for a while: what waited for it is too old.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use packet_io::{AfPacketConfig, AfPacketPort, Port};
+use serde_json::Value;
+
+use crate::frames::{numbered, receive, send};
+use crate::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
+use crate::support::{PATIENCE, Running, program};
+
+/// The option's value, and a time after which every frame is too old.
+const AGE_MAX: &str = "300";
+const AWAY: Duration = Duration::from_millis(900);
+
+const N_OLD: u32 = 100;
+
+/// The numbers of frames from here on come after the switch goes on.
+const FIRST_NEW: u32 = 1000;
+
+/// Frames that come by a1, which is port 1, leave by b1, which is port 2.
+fn start(kind: &str, age_max: &str) -> Running {
+    let files = [
+        "forward.p4info.txtpb",
+        "forward.entries.txtpb",
+        "forward.json",
+    ];
+    let [p4info, entries, json] = files.map(|name| program(name).display().to_string());
+    let ports = [format!("1@{kind}a1"), format!("2@{kind}b1")];
+    Running::start_that_logs(&[
+        "-i",
+        &ports[0],
+        "-i",
+        &ports[1],
+        "--max-age-ms",
+        age_max,
+        "--grpc",
+        "off",
+        "--json",
+        "--p4info",
+        &p4info,
+        "--entries",
+        &entries,
+        &json,
+    ])
+}
+
+fn outside(interface: &str) -> AfPacketPort {
+    AfPacketPort::open(interface, AfPacketConfig::default()).expect("an interface that is up")
+}
+
+/// Until the process is stopped.
+fn await_stopped(switch: &Running) {
+    let start = Instant::now();
+    let path = format!("/proc/{}/stat", switch.id());
+    while !std::fs::read_to_string(&path).is_ok_and(|it| it.contains(") T ")) {
+        assert!(start.elapsed() < PATIENCE, "it goes on");
+        sleep(Duration::from_millis(1));
+    }
+}
+
+fn number(frame: &[u8]) -> u32 {
+    let number = frame.get(14..18).and_then(|it| it.try_into().ok());
+    u32::from_be_bytes(number.expect("a number"))
+}
+
+/// Stops the switch, sends it frames, and has it go on after a while: the first numbers that leave, and how many frames
+/// were too old of all that were sent.
+fn stop_and_go_on(kind: &str, age_max: &str) -> (Vec<u32>, u64, u64) {
+    ip("link set lo up");
+    veth_pair("a0", "a1");
+    veth_pair("b0", "b1");
+    let switch = start(kind, age_max);
+    let (mut a, mut b) = (outside("a0"), outside("b0"));
+    send(&mut a, [numbered(0, 100)]);
+    assert_eq!(receive(&mut b, 1), [numbered(0, 100)]);
+    switch.signal("-STOP");
+    await_stopped(&switch);
+    send(&mut a, (1..=N_OLD).map(|n| numbered(n, 100)));
+    sleep(AWAY);
+    switch.signal("-CONT");
+    let (mut numbers, mut n_sent) = (Vec::new(), FIRST_NEW);
+    let start = Instant::now();
+    while numbers.last().is_none_or(|last| *last < FIRST_NEW) {
+        assert!(start.elapsed() < PATIENCE, "nothing comes: {numbers:?}");
+        send(&mut a, [numbered(n_sent, 100)]);
+        n_sent += 1;
+        sleep(Duration::from_millis(5));
+        b.receive(0, 64, &mut |frame| numbers.push(number(frame)))
+            .expect("receiving");
+    }
+    let totals: Value = serde_json::from_str(&switch.stop("-TERM")).expect("JSON");
+    let port = &totals["ports"][0];
+    let [n_taken, n_old] = ["rx_frames", "rx_too_old"].map(|it| port[it].as_u64().expect(it));
+    assert_eq!(
+        n_taken + n_old,
+        u64::from(1 + N_OLD + n_sent - FIRST_NEW),
+        "{port}"
+    );
+    (numbers, n_taken, n_old)
+}
+
+fn assert_old_ones_are_dropped(kind: &str) {
+    let (numbers, _, n_old) = stop_and_go_on(kind, AGE_MAX);
+    assert!(numbers.iter().all(|it| *it >= FIRST_NEW), "{numbers:?}");
+    assert!(n_old >= u64::from(N_OLD), "{n_old}");
+}
+
+#[test]
+fn what_waited_for_a_stopped_switch_in_a_packet_socket_is_not_sent_late() {
+    in_namespace(
+        "what_waited_for_a_stopped_switch_in_a_packet_socket_is_not_sent_late",
+        || assert_old_ones_are_dropped(""),
+    );
+}
+
+#[test]
+fn what_waited_for_a_stopped_switch_in_an_xdp_socket_is_not_sent_late() {
+    in_root_namespace(
+        "what_waited_for_a_stopped_switch_in_an_xdp_socket_is_not_sent_late",
+        || assert_old_ones_are_dropped("afxdp:"),
+    );
+}
+
+#[test]
+fn a_switch_that_is_told_to_keep_old_frames_sends_them() {
+    in_namespace(
+        "a_switch_that_is_told_to_keep_old_frames_sends_them",
+        || {
+            let (numbers, n_taken, n_old) = stop_and_go_on("", "0");
+            let old: Vec<u32> = (1..=N_OLD).collect();
+            assert_eq!(numbers[..old.len()], old);
+            assert!(n_taken > u64::from(N_OLD) && n_old == 0);
+        },
+    );
+}
