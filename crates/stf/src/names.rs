@@ -128,6 +128,7 @@ mod tests {
             name: (*name).to_owned(),
             kind: MatchKind::Exact,
             width_bits: 8,
+            is_secret: false,
         };
         names.iter().map(field).collect()
     }

@@ -239,6 +239,7 @@ mod tests {
             name: "field".into(),
             kind: *kind,
             width_bits: *width_bits,
+            is_secret: false,
         });
         TableInfo {
             name: "table".into(),

@@ -47,6 +47,8 @@ pub struct KeyField {
     pub kind: MatchKind,
     /// Width in bits.
     pub width_bits: u32,
+    /// No reader is given what entries have in it.
+    pub is_secret: bool,
 }
 
 /// What a control plane may know of a table.
@@ -126,4 +128,6 @@ pub struct ParamInfo {
     pub name: String,
     /// Width in bits.
     pub width_bits: u32,
+    /// No reader is given its arguments.
+    pub is_secret: bool,
 }

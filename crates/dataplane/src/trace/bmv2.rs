@@ -6,7 +6,7 @@
 use std::{collections::VecDeque, fmt::Write, sync::Arc};
 
 use super::{Stage, TraceEvent, TraceHeader, TraceKind, TraceValue};
-use crate::{DropReason, PortId, Stream, limits};
+use crate::{DropReason, PortId, Stream, limits, program::HIDDEN};
 
 /// Frames with copies whose copies are numbered; the copies of an older one begin at 1 again.
 const FRAMES_WITH_COPIES_MAX: usize = 256;
@@ -243,7 +243,7 @@ impl Lines<'_> {
             let text = format!("Parser state '{state}' has no switch, going to default next state");
             return self.debug(text);
         }
-        let key: String = key.iter().map(|part| hexadecimal(&part.value)).collect();
+        let key: String = key.iter().map(|part| shown(part, hexadecimal)).collect();
         self.debug(format!("Parser state '{state}': key is {key}"));
     }
 
@@ -261,7 +261,7 @@ impl Lines<'_> {
 
     fn action(&mut self, action: &str, args: &[TraceValue], is_of_table: bool) {
         if is_of_table {
-            let args: String = args.iter().map(|arg| shortest(&arg.value) + ",").collect();
+            let args: String = args.iter().map(|arg| shown(arg, shortest) + ",").collect();
             self.debug(format!("Action entry is {action} - {args}"));
         }
         self.trace_at_source(format!("Action {action}"));
@@ -317,7 +317,11 @@ impl Lines<'_> {
                 self.trace_at_source(format!("Condition \"{text}\" is {holds}"));
             }
             TraceKind::Assign { old, new } => {
-                let text = format!("Primitive {} = 0x{}", old.name, shortest(new));
+                let new = match old.is_secret {
+                    true => HIDDEN.to_owned(),
+                    false => format!("0x{}", shortest(new)),
+                };
+                let text = format!("Primitive {} = {new}", old.name);
                 self.trace_at_source(text);
             }
             TraceKind::HeaderAdded(header) => {
@@ -340,7 +344,7 @@ impl Lines<'_> {
                 Some(index) => self.trace(format!(
                     "Read register '{}' at index {index} read value {}",
                     cell.name,
-                    number(&cell.value)
+                    shown(cell, number)
                 )),
                 None => self.out_of_range("read register", &cell.name),
             },
@@ -348,7 +352,7 @@ impl Lines<'_> {
                 Some(index) => self.trace(format!(
                     "Wrote register '{}' at index {index} with value {}",
                     cell.name,
-                    number(&cell.value)
+                    shown(cell, number)
                 )),
                 None => self.out_of_range("write register", &cell.name),
             },
@@ -416,10 +420,18 @@ fn key_lines(key: &[TraceValue]) -> String {
             out,
             "* {:width$}: {}",
             field.name,
-            hexadecimal(&field.value)
+            shown(field, hexadecimal)
         );
     }
     out
+}
+
+/// A value in a form, unless it is secret.
+fn shown(value: &TraceValue, form: fn(&[u8]) -> String) -> String {
+    match value.is_secret {
+        true => HIDDEN.to_owned(),
+        false => form(&value.value),
+    }
 }
 
 /// Every byte.
@@ -503,6 +515,7 @@ mod tests {
             name: name.to_owned(),
             width_bits: 8 * value.len() as u32,
             value: value.to_vec(),
+            is_secret: false,
         }
     }
 

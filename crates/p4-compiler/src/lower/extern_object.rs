@@ -4,7 +4,7 @@ use bmv2_json::{AttributeValue, CounterArray, ExternInstance, MeterArray, Regist
 use num_traits::ToPrimitive as _;
 
 use super::Lower;
-use crate::ir::{Annotation, ExprKind, Instance};
+use crate::ir::{Annotation, ExprKind, Instance, is_secret};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -177,6 +177,7 @@ impl Lower<'_> {
                     source_info,
                     size,
                     bitwidth,
+                    secret: is_secret(&object.annotations),
                 });
             }
             "direct_counter" | "direct_meter" | "action_profile" | "action_selector" => {}

@@ -73,6 +73,7 @@ impl Lower<'_> {
             name: Some(key.name.clone()),
             target,
             mask: bits,
+            secret: ir::is_secret(&key.annotations),
         };
         (json, Some(input))
     }
@@ -134,7 +135,12 @@ impl Lower<'_> {
             .into_iter()
             .filter_map(|(_, value)| value)
             .collect();
-        let keys: Vec<TableKey> = keys.into_iter().map(|(key, _)| key).collect();
+        let is_secret = ir::is_secret(&table.annotations);
+        let keys = keys.into_iter().map(|(key, _)| TableKey {
+            secret: key.secret || is_secret,
+            ..key
+        });
+        let keys: Vec<TableKey> = keys.collect();
         let match_type = self.match_type(&keys, table);
         let (mut action_ids, mut actions) = (Vec::new(), Vec::new());
         let mut listed = Vec::new();
@@ -149,6 +155,9 @@ impl Lower<'_> {
         let counter = self.direct(table, "counters", &name);
         let meter = self.direct(table, "meters", &name);
         let default = self.default_entry(table, &name, &mut action_ids, &mut actions, &mut listed);
+        if is_secret {
+            self.keep_arguments_secret(&action_ids);
+        }
         let entries = self.entries(table, &name);
         let info_default = table
             .default_action
@@ -187,6 +196,16 @@ impl Lower<'_> {
             default_entry: self.written_default(table, profile, default),
             const_entries: matches!(table.entries, Some((false, _))).then_some(false),
             entries,
+        }
+    }
+
+    /// Of a secret table; another table with one of these actions gets them as secrets too.
+    fn keep_arguments_secret(&mut self, action_ids: &[u32]) {
+        for action in &mut self.json.actions {
+            if action_ids.contains(&action.id) {
+                let parameters = action.runtime_data.iter_mut();
+                parameters.for_each(|parameter| parameter.secret = true);
+            }
         }
     }
 

@@ -65,6 +65,7 @@ fn fields(
             kind,
             data_kind: kind,
             values,
+            is_secret: false,
         })
     });
     fields.collect()

@@ -26,6 +26,7 @@ impl<'a> Loader<'a> {
                 cells,
                 bits: register.bitwidth,
                 is_operand: false,
+                is_secret: register.secret,
             });
             context.declare(&mut self.names.registers, &register.name, id)?;
         }

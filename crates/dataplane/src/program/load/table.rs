@@ -148,6 +148,7 @@ impl At<'_, '_> {
                 name: name.unwrap_or_else(|| format!("{header}.{field}")),
                 kind,
                 width_bits: self.loader.bits_of(&value).unwrap_or(1),
+                is_secret: key.secret,
             });
             sources.push(KeySource {
                 value,
