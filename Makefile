@@ -192,6 +192,7 @@ test-clients-go: packages build
 
 clean: ## all that was built, set up and measured
 	rm -rf python/aom/build python/aom/aom.egg-info python/aom/aom/aom.h python/aom/aom/libaom_c.so
-	rm -rf target compat .venv .venv-finsy .venv-bmv2-cli .venv-p4runtime-shell .venv-p4runtime-stubs .venv-ptf results
+	rm -rf target compat .venv .venv-finsy .venv-bmv2-cli .venv-p4runtime-shell .venv-p4runtime-stubs .venv-ptf .venv-aom-build \
+		results
 	find lab tests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf .pytest_cache .mypy_cache .ruff_cache

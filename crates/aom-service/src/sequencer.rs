@@ -361,7 +361,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads the state of the pipeline.
+    /// Reads the state of the pipeline. The switch gives keys to no reader: with zeros in their place these entries
+    /// differ from those that are wanted, so they are written once more after each connection, and not again.
     pub(crate) async fn read_entries(&mut self) -> Result<(), ConnectionError> {
         let tables = &self.sequencer.tables;
         let mut wanted: Vec<Entity> = [&tables.groups, &tables.receivers, &tables.stations]

@@ -29,6 +29,9 @@ pub struct RuntimeDatum {
     pub name: String,
     /// Width in bits.
     pub bitwidth: u32,
+    /// No reader is given it (`@secret`). Not BMv2's.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub secret: bool,
 }
 
 /// A primitive call.
@@ -133,6 +136,13 @@ pub struct TableKey {
     pub target: FieldRef,
     /// A mask applied to the field before matching.
     pub mask: Option<String>,
+    /// No reader is given what entries have in it (`@secret`). Not BMv2's.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub secret: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn key_target<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<FieldRef, D::Error> {
@@ -362,6 +372,9 @@ pub struct RegisterArray {
     /// `@shared` in the P4 program: never one for each worker. BMv2 ignores it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
+    /// No reader is given its cells (`@secret`). Not BMv2's.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub secret: bool,
 }
 
 /// A named hash or checksum.

@@ -6,6 +6,7 @@ mod examples;
 use std::net::Ipv4Addr;
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::Once;
 use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -81,7 +82,7 @@ impl Args {
 
 #[derive(clap::Args, Clone, Debug)]
 pub struct Global {
-    /// Where the switch's P4Runtime server listens.
+    /// Where the switch's P4Runtime server listens; unix:PATH is its Unix socket.
     // Commands have addresses of their own.
     #[arg(
         id = "switch_address",
@@ -188,6 +189,13 @@ impl Global {
             identity,
             server_name: self.tls_server_name.clone(),
         };
+        // A command may ask more than once.
+        static TOLD: Once = Once::new();
+        TOLD.call_once(|| {
+            if let Some(said) = tls.key_open_to_others() {
+                output::told(format_args!("warning: {said}"));
+            }
+        });
         Ok(SwitchAddress {
             address,
             tls: Some(tls),

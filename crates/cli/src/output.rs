@@ -1,5 +1,6 @@
 //! Standard output and standard error. A reader of standard output that goes away (`reprise show | head`) is
-//! no error; a full disk is one. If standard error cannot be written, nothing else changes: a change of the
+//! no error; a full disk is one. What a switch, a file or a program's author chose does not command the terminal
+//! ([`printable`]). If standard error cannot be written, nothing else changes: a change of the
 //! switch goes on, and the exit code reports its result.
 
 use std::fmt::Display;
@@ -9,17 +10,25 @@ use crate::files;
 
 /// One line of text.
 pub fn text(line: impl Display) {
-    written(writeln!(stdout(), "{line}"));
+    written(writeln!(
+        stdout(),
+        "{}",
+        printable::lines(&line.to_string())
+    ));
 }
 
 /// A part of a line, or lines that end with one already.
 pub fn piece(part: impl Display) {
-    written(write!(stdout(), "{part}"));
+    written(write!(stdout(), "{}", printable::lines(&part.to_string())));
 }
 
 /// The document of a failed command; a closed reader changes nothing.
 pub fn last_json(value: &serde_json::Value) {
-    unless_unread(writeln!(stdout(), "{value}"));
+    unless_unread(writeln!(
+        stdout(),
+        "{}",
+        printable::lines(&value.to_string())
+    ));
 }
 
 /// Ends the command if its output cannot be written.
@@ -54,7 +63,7 @@ pub fn told(line: impl Display) {
 /// Text of whole lines on standard error. A failure to write is ignored, since there is no other place to
 /// report it, and the macros of the standard library would panic.
 pub fn told_text(text: impl Display) {
-    let _ = stderr().write_all(text.to_string().as_bytes());
+    let _ = stderr().write_all(printable::lines(&text.to_string()).as_bytes());
 }
 
 /// Ends the command if the reader is gone, or its output cannot be written.
@@ -140,6 +149,7 @@ pub fn table(rows: &[Vec<String>], n_left: usize) {
             .zip(&widths)
             .enumerate()
             .map(|(idx, (cell, width))| {
+                let cell = printable::line(cell);
                 if idx < n_left {
                     format!("{cell:<width$}")
                 } else {

@@ -671,7 +671,8 @@ impl Client {
     }
 
     fn error(&self, what: &'static str, status: &Status) -> ClientError {
-        let message = status.message().to_owned();
+        // A switch chose it, and names of its program are in it.
+        let message = printable::line(status.message()).into_owned();
         if let Some(trouble) = self.seen.trouble() {
             let address = self.address.clone();
             return ClientError::Tls { address, trouble };
@@ -775,7 +776,7 @@ impl Stream {
         let message = self
             .next_raw()
             .await
-            .map_err(|s| closed(s.message().to_owned()))?;
+            .map_err(|s| closed(printable::line(s.message()).into_owned()))?;
         message.ok_or_else(|| closed("no reason given".to_owned()))
     }
 }

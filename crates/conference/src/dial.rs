@@ -1,5 +1,5 @@
-//! The way to a switch: its address, and TLS where that is asked for. What goes wrong with TLS is kept, since gRPC
-//! tells of it only that the transport failed.
+//! The way to a switch: its address or its Unix socket, and TLS where that is asked for. What goes wrong with TLS is
+//! kept, since gRPC tells of it only that the transport failed.
 
 use std::fmt;
 use std::future::Future;
@@ -12,9 +12,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
+use stream_socket::{Stream as Socket, unix_path};
 use tls::{Connecting, Trouble};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tonic::codegen::Service;
@@ -27,7 +28,7 @@ use crate::limits::CONNECT_TIMEOUT_MS;
 /// A switch to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchAddress {
-    /// `HOST:PORT`.
+    /// `HOST:PORT`, or a Unix socket, `unix:PATH`.
     pub address: String,
     /// Over TLS, or without.
     pub tls: Option<TlsFiles>,
@@ -66,22 +67,24 @@ impl SwitchAddress {
         let bad = || ClientError::BadAddress {
             address: self.address.clone(),
         };
-        let (host, port) = self.address.rsplit_once(':').ok_or_else(bad)?;
-        if host.is_empty() || port.parse::<u16>().is_err() {
-            return Err(bad());
-        }
+        let socket = unix_path(&self.address).transpose().map_err(|_| bad())?;
+        let (host, authority) = match &socket {
+            // As gRPC names the other end of a Unix socket.
+            Some(_) => (LOCAL_HOST, LOCAL_HOST),
+            None => (self.host().ok_or_else(bad)?, self.address.as_str()),
+        };
         let tls = self.tls.as_ref();
         let tls = tls.map(|files| files.open(host)).transpose()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let origin = format!("{scheme}://{}", self.address);
+        let origin = format!("{scheme}://{authority}");
         let origin: Uri = origin.parse().map_err(|_| bad())?;
         // The connector makes TLS itself; tonic is to ask for none.
-        let endpoint = Endpoint::from_shared(format!("http://{}", self.address));
+        let endpoint = Endpoint::from_shared(format!("http://{authority}"));
         let endpoint = endpoint.map_err(|_| bad())?.origin(origin);
         let endpoint = endpoint.connect_timeout(Duration::from_millis(CONNECT_TIMEOUT_MS));
         let seen = Seen::default();
         let connector = Connector {
-            address: self.address.clone(),
+            to: socket.map_or_else(|| To::Name(self.address.clone()), To::Socket),
             tls,
             seen: seen.clone(),
             is_used: Arc::default(),
@@ -102,7 +105,22 @@ impl SwitchAddress {
     }
 }
 
+impl SwitchAddress {
+    /// Of `HOST:PORT`.
+    fn host(&self) -> Option<&str> {
+        let (host, port) = self.address.rsplit_once(':')?;
+        let is_one = !host.is_empty() && port.parse::<u16>().is_ok();
+        is_one.then_some(host)
+    }
+}
+
 impl TlsFiles {
+    /// What is said of a private key that every user of this machine can take.
+    pub fn key_open_to_others(&self) -> Option<String> {
+        let (_, key) = self.identity.as_ref()?;
+        tls::key_open_to_others(key)
+    }
+
     fn open(&self, host: &str) -> Result<(tls::Client, ServerName<'static>), ClientError> {
         let client = tls::Client::open(&tls::ClientFiles {
             authorities: self.authorities.clone(),
@@ -134,10 +152,22 @@ impl Seen {
     }
 }
 
+/// The other end of a Unix socket.
+const LOCAL_HOST: &str = "localhost";
+
+/// Where a connection goes.
+#[derive(Clone)]
+enum To {
+    /// A host's name or address, and a port.
+    Name(String),
+    /// A Unix socket.
+    Socket(PathBuf),
+}
+
 /// Makes the connection whenever gRPC wants one.
 #[derive(Clone)]
 struct Connector {
-    address: String,
+    to: To,
     tls: Option<(tls::Client, ServerName<'static>)>,
     seen: Seen,
     is_used: Arc<AtomicBool>,
@@ -158,9 +188,12 @@ impl Connector {
             let ended = "the connection to the switch has ended";
             return Err(io::Error::new(io::ErrorKind::NotConnected, ended));
         }
-        let stream = TcpStream::connect(&self.address).await?;
-        // Requests are short; without it they only wait a little longer.
-        let _ = stream.set_nodelay(true);
+        let stream = match &self.to {
+            To::Name(address) => Socket::Tcp(TcpStream::connect(address).await?),
+            To::Socket(path) => Socket::Unix(UnixStream::connect(path).await?),
+        };
+        // Requests are short.
+        stream.set_nodelay();
         let stream = match self.tls {
             None => Stream::Plain(stream),
             Some((client, name)) => {
@@ -201,8 +234,8 @@ struct Transport {
 }
 
 enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>, Connecting),
+    Plain(Socket),
+    Tls(Box<TlsStream<Socket>>, Connecting),
 }
 
 impl Transport {

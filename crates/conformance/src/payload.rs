@@ -80,6 +80,7 @@ impl PayloadExtern for Xor {
             .map(|(name, width_bits)| ParamInfo {
                 name: (*name).to_owned(),
                 width_bits: *width_bits,
+                is_secret: false,
             })
             .collect()
     }

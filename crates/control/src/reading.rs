@@ -1,16 +1,18 @@
 //! Reading while nobody writes: what the workers have together, in portions that do not hold up frames.
 //!
 //! What is large is read in several visits to the workers' threads, with frames in between. What is the same in all
-//! workers is the first one's; what packets count adds up.
+//! workers is the first one's; what packets count adds up. Whoever reads finds zeros in the place of a secret
+//! (`@secret` in the program): arguments of actions, cells of registers. Fields of keys are hidden by the protocols,
+//! since a key is also what an entry's notes are found by.
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use dataplane::{
-    CloneSession, ControlError, ControlErrorKind, CounterId, CounterValue, GeneratorStatus,
-    MatchField, MeterConfig, MeterCounts, MeterId, MulticastGroup, RegisterId, Switch, TableEntry,
-    TableId,
+    ActionCall, ActionProfileId, CloneSession, ControlError, ControlErrorKind, CounterId,
+    CounterValue, GeneratorStatus, MatchField, MeterConfig, MeterCounts, MeterId, MulticastGroup,
+    ProfileMember, RegisterId, Switch, TableAction, TableEntry, TableId,
 };
 use tokio::sync::OwnedRwLockReadGuard;
 
@@ -27,7 +29,11 @@ pub struct Reading {
     /// Keeps writes out while it is there. None for a reading in a turn, which nobody else writes in.
     no_writes: Option<OwnedRwLockReadGuard<()>>,
     change: u64,
+    shows_secrets: bool,
 }
+
+/// In the place of a secret.
+const ZERO: [u8; 1] = [0];
 
 /// Where in a table is still to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +62,16 @@ impl Reading {
             device,
             pipeline,
             no_writes,
+            shows_secrets: false,
+        }
+    }
+
+    /// With what is secret, for what goes to the switch again and to nobody else.
+    #[must_use]
+    pub fn with_secrets(self) -> Self {
+        Self {
+            shows_secrets: true,
+            ..self
         }
     }
 
@@ -114,7 +130,58 @@ impl Reading {
                 parts.into_iter().map(|(entries, _)| entries).collect()
             }
         };
-        Ok(Some(counted_together(all)))
+        let mut entries = counted_together(all);
+        for entry in &mut entries {
+            self.hide(&mut entry.action);
+        }
+        Ok(Some(entries))
+    }
+
+    /// A table's default action.
+    ///
+    /// # Errors
+    /// As all of these.
+    pub async fn default_action(&self, table: TableId) -> Result<Option<TableAction>, Error> {
+        let read = move |switch: &Switch| switch.default_action(table);
+        let mut action = self.of_first(read).await?;
+        action.iter_mut().for_each(|action| self.hide(action));
+        Ok(action)
+    }
+
+    /// Every member of an action profile.
+    ///
+    /// # Errors
+    /// As all of these.
+    pub async fn members(&self, profile: ActionProfileId) -> Result<Vec<ProfileMember>, Error> {
+        let read = move |switch: &Switch| switch.members(profile);
+        let mut members = self.of_first(read).await?;
+        for member in &mut members {
+            self.hide_arguments(&mut member.action);
+        }
+        Ok(members)
+    }
+
+    fn hide(&self, action: &mut TableAction) {
+        match action {
+            TableAction::Call(call) => self.hide_arguments(call),
+            TableAction::OneShot(calls) => {
+                let calls = calls.iter_mut().map(|weighted| &mut weighted.call);
+                calls.for_each(|call| self.hide_arguments(call));
+            }
+            TableAction::Member(_) | TableAction::Group(_) => {}
+        }
+    }
+
+    fn hide_arguments(&self, call: &mut ActionCall) {
+        let info = self.pipeline.program().action_info(call.action);
+        let params = info
+            .filter(|_| !self.shows_secrets)
+            .map(|info| &info.params);
+        for (param, arg) in params.into_iter().flatten().zip(&mut call.args) {
+            if param.is_secret {
+                *arg = ZERO.to_vec();
+            }
+        }
     }
 
     /// Some more of a counter array's cells, added up, taken from the front of `cells`; none when none are
@@ -171,7 +238,11 @@ impl Reading {
         register: RegisterId,
         cells: &mut Range<u64>,
     ) -> Result<Option<Vec<Vec<u8>>>, Error> {
-        let read = move |switch: &Switch, cell| switch.register_cell(register, cell);
+        let is_hidden = !self.shows_secrets && self.pipeline.program().is_secret(register);
+        let read = move |switch: &Switch, cell| {
+            let value = switch.register_cell(register, cell)?;
+            Ok(if is_hidden { ZERO.to_vec() } else { value })
+        };
         let Some((first, all)) = self.cells(cells, read).await? else {
             return Ok(None);
         };
@@ -244,8 +315,7 @@ impl Reading {
         self.of_first(Switch::generators).await
     }
 
-    /// What is the same in every worker, read in one visit: default actions, members and groups of action
-    /// profiles, value sets.
+    /// What is the same in every worker, read in one visit: groups of action profiles, value sets.
     ///
     /// # Errors
     /// As all of these.

@@ -5,6 +5,7 @@
 
 mod bmv2;
 mod names;
+mod printable;
 mod render;
 
 use std::sync::Arc;
@@ -55,8 +56,21 @@ pub struct TraceValue {
     pub name: String,
     /// Width in bits.
     pub width_bits: u32,
-    /// Big endian, padded to whole bytes.
+    /// Big endian, padded to whole bytes; none of a secret.
     pub value: Vec<u8>,
+    /// It is of a secret, and not shown.
+    pub is_secret: bool,
+}
+
+impl TraceValue {
+    /// Without the value, if that is secret.
+    pub(crate) fn hidden_if(mut self, is_secret: bool) -> Self {
+        if is_secret {
+            self.value.clear();
+            self.is_secret = true;
+        }
+        self
+    }
 }
 
 /// Parts of the pipeline.
@@ -143,7 +157,7 @@ pub enum TraceKind {
     Assign {
         /// The value before.
         old: TraceValue,
-        /// The value after, big endian.
+        /// The value after, big endian; none of a secret.
         new: Vec<u8>,
     },
     /// A header became valid.
@@ -347,7 +361,8 @@ impl Tracer {
     }
 
     #[cold]
-    fn send(&mut self, kind: TraceKind) {
+    fn send(&mut self, mut kind: TraceKind) {
+        kind.make_printable();
         let packet = self.label(self.packet);
         if let Some(sink) = &mut self.sink {
             sink.take(TraceEvent {
@@ -367,5 +382,6 @@ pub(crate) fn named(name: impl Into<String>, value: &Int, width_bits: u32) -> Tr
         name: name.into(),
         width_bits,
         value: value::to_be_bytes(value, width_bits),
+        is_secret: false,
     }
 }

@@ -3,9 +3,9 @@
 //!
 //! If the limit is reached, a new connection takes the place of another one. The first choice is the oldest connection
 //! that has called nothing yet. The second is the connection that has been idle for longest: its client can open
-//! another one. If all connections are busy, the choice is the newest connection of the address that has most, provided
-//! that this address has more than the newcomer's address will have. Otherwise the new connection is closed at once. If
-//! the process has no descriptor left, the limit becomes three quarters of the connections that are open.
+//! another one. If all connections are busy, the choice is the newest connection of the address (of Unix sockets: the
+//! user) that has most, provided that it has more than the newcomer's will have. Otherwise the new connection is closed
+//! at once. If the process has no descriptor left, the limit becomes three quarters of the connections that are open.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -17,12 +17,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use stream_socket::{Listener, Peer, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, Sleep};
 use tonic::transport::server::Connected;
 
+use crate::authority::AuthorityRepair;
 use crate::bytes::Kind;
 use crate::device::lock;
 use crate::limits::{ACCEPT_RETRY_MS, CONNECTIONS_MIN, CONNECTIONS_TOLD_S};
@@ -41,7 +42,7 @@ pub struct ConnectionLimits {
 
 /// A listener whose connections are bounded.
 pub struct Connections {
-    listener: TcpListener,
+    listener: Listener,
     limits: ConnectionLimits,
     open: Arc<Mutex<Open>>,
 }
@@ -67,7 +68,7 @@ pub struct Caller(Arc<CallerState>);
 
 #[derive(Debug)]
 struct CallerState {
-    peer: IpAddr,
+    peer: Peer,
     calls: Mutex<Calls>,
     /// Ends the connection.
     cut: Mutex<Option<oneshot::Sender<()>>>,
@@ -98,12 +99,12 @@ impl Drop for Call {
 /// One in this process, over no connection.
 impl Default for Caller {
     fn default() -> Self {
-        Self::of(IpAddr::V4(Ipv4Addr::LOCALHOST), None)
+        Self::of(Peer::Address(IpAddr::V4(Ipv4Addr::LOCALHOST)), None)
     }
 }
 
 impl Caller {
-    fn of(peer: IpAddr, cut: Option<oneshot::Sender<()>>) -> Self {
+    fn of(peer: Peer, cut: Option<oneshot::Sender<()>>) -> Self {
         Self(Arc::new(CallerState {
             peer,
             calls: Mutex::default(),
@@ -114,8 +115,8 @@ impl Caller {
         }))
     }
 
-    /// Its address.
-    pub(crate) fn peer(&self) -> IpAddr {
+    /// Its address, or its user.
+    pub(crate) fn peer(&self) -> Peer {
         self.0.peer
     }
 
@@ -161,7 +162,9 @@ impl Caller {
 
 /// One of them.
 pub struct Connection {
-    stream: TcpStream,
+    stream: Stream,
+    /// Of a Unix socket.
+    authority: Option<AuthorityRepair>,
     caller: Caller,
     number: u64,
     silent_max: Duration,
@@ -172,9 +175,9 @@ pub struct Connection {
 
 impl Connections {
     /// Connections of a listener.
-    pub fn new(listener: TcpListener, limits: ConnectionLimits) -> Self {
+    pub fn new(listener: impl Into<Listener>, limits: ConnectionLimits) -> Self {
         Self {
-            listener,
+            listener: listener.into(),
             limits,
             open: Arc::new(Mutex::new(Open {
                 n_accepted: 0,
@@ -188,7 +191,7 @@ impl Connections {
     /// Where it listens.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel does not say, or it is a Unix socket.
     pub fn local_addr(&self) -> io::Result<std::net::SocketAddr> {
         self.listener.local_addr()
     }
@@ -199,7 +202,7 @@ impl Connections {
         loop {
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
-                    if let Some(connection) = self.admit(stream, peer.ip()) {
+                    if let Some(connection) = self.admit(stream, peer) {
                         return connection;
                     }
                 }
@@ -211,7 +214,7 @@ impl Connections {
         }
     }
 
-    fn admit(&self, stream: TcpStream, peer: IpAddr) -> Option<Connection> {
+    fn admit(&self, stream: Stream, peer: Peer) -> Option<Connection> {
         let mut open = lock(&self.open);
         if open.callers.len() >= open.open_max {
             let is_room = open.cut_one() || open.cut_of_many(peer);
@@ -221,15 +224,17 @@ impl Connections {
                 return None;
             }
         }
-        // Answers are short; without it they only wait a little longer.
-        let _ = stream.set_nodelay(true);
+        // Answers are short.
+        stream.set_nodelay();
         let (tell, cut) = oneshot::channel();
         let caller = Caller::of(peer, Some(tell));
         open.n_accepted += 1;
         let number = open.n_accepted;
         open.callers.insert(number, caller.clone());
+        let is_unix = matches!(stream, Stream::Unix(_));
         Some(Connection {
             stream,
+            authority: is_unix.then(AuthorityRepair::default),
             caller,
             number,
             silent_max: self.limits.silent_max,
@@ -267,8 +272,8 @@ impl Open {
 
     /// Cuts the newest one of the address that has most, if a newcomer's will not have as many then;
     /// false if it will.
-    fn cut_of_many(&mut self, newcomer: IpAddr) -> bool {
-        let mut n_of: BTreeMap<IpAddr, usize> = BTreeMap::new();
+    fn cut_of_many(&mut self, newcomer: Peer) -> bool {
+        let mut n_of: BTreeMap<Peer, usize> = BTreeMap::new();
         for caller in self.callers.values() {
             *n_of.entry(caller.peer()).or_default() += 1;
         }
@@ -349,7 +354,11 @@ impl AsyncRead for Connection {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.expect_wanted(cx)?;
+        let n_before = buffer.filled().len();
         ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
+        if let Some(authority) = &mut this.authority {
+            authority.mend(&mut buffer.filled_mut()[n_before..]);
+        }
         this.progress();
         Poll::Ready(Ok(()))
     }
@@ -388,6 +397,7 @@ impl Connected for Connection {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -461,7 +471,8 @@ mod tests {
         socket.bind(([127, 0, 0, 3], 0).into()).unwrap();
         let mut refused = socket.connect(address).await.unwrap();
         let (third, _far_of_third) = pair_from(&connections, 4).await;
-        assert_eq!(third.connect_info().peer(), IpAddr::from([127, 0, 0, 4]));
+        let expected = Peer::Address(IpAddr::from([127, 0, 0, 4]));
+        assert_eq!(third.connect_info().peer(), expected);
         assert_eq!(refused.read(&mut [0]).await.unwrap_or(0), 0);
         let mut n_cut = 0;
         for (connection, _, _) in of_one[..N_MAX / 2].iter_mut().chain(&mut of_other) {

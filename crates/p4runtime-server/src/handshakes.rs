@@ -129,6 +129,14 @@ impl Failed {
     }
 }
 
+/// Warns of a key that every user of the machine can take.
+pub(crate) fn tell_open_key(tls: &tls::Server) {
+    if let Some(said) = tls::key_open_to_others(tls.key()) {
+        let file = tls.key().display();
+        tracing::warn!(event = "tls_key_open", %file, "{said}");
+    }
+}
+
 /// Takes renewed certificates. Never ends.
 pub(crate) async fn renew(tls: Arc<tls::Server>) {
     let mut was_expired = false;
@@ -139,12 +147,15 @@ pub(crate) async fn renew(tls: Arc<tls::Server>) {
         let renewed = tokio::task::spawn_blocking(move || looked_at.renew()).await;
         let file = tls.certificate().display();
         match renewed {
-            Ok(Renewal::Done(until)) => tracing::info!(
-                event = "tls_renewed",
-                %file,
-                until,
-                "new connections have the renewed certificate {file}, which is good until {until}"
-            ),
+            Ok(Renewal::Done(until)) => {
+                tracing::info!(
+                    event = "tls_renewed",
+                    %file,
+                    until,
+                    "new connections have the renewed certificate {file}, which is good until {until}"
+                );
+                tell_open_key(&tls);
+            }
             Ok(Renewal::Broken(error)) => tracing::warn!(
                 event = "tls_renewal_failed",
                 %error,

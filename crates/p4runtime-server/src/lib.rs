@@ -9,6 +9,7 @@
 
 mod answers;
 mod arbitration;
+mod authority;
 mod bytes;
 mod bytestring;
 mod connections;
@@ -26,6 +27,7 @@ mod read;
 mod reconcile;
 mod requests;
 mod roles;
+mod secrets;
 mod server;
 mod stream;
 mod switch_service;

@@ -27,6 +27,7 @@ use crate::error::{EntityError, EntityResult, batch_status};
 use crate::limits::READ_RESPONSE_BYTES;
 use crate::pipeline::{Pipeline, Profile, Table};
 use crate::roles::{Access, object};
+use crate::secrets;
 
 /// Serves one `Read`: sends what is found, and the errors at the end. While the client is slow to take answers, writes
 /// are let in; so they are between two requests when they have waited for `alone`.
@@ -207,11 +208,7 @@ impl Reader<'_> {
                 table.name
             )));
         }
-        let id = table.table;
-        let action = self
-            .reading()?
-            .of_first(move |switch| switch.default_action(id))
-            .await?;
+        let action = self.reading()?.default_action(table.table).await?;
         let entry = action.map(|action| {
             let notes = self.reading.pipeline().notes();
             table_entry::default_to_proto(self.pipeline, table, &action, &notes)
@@ -398,9 +395,7 @@ impl Reader<'_> {
             if !self.sees(profile.id) {
                 continue;
             }
-            let id = profile.profile;
-            let read = move |switch: &Switch| switch.members(id);
-            let members = self.reading()?.of_first(read).await?;
+            let members = self.reading()?.members(profile.profile).await?;
             let members = members.iter();
             let members = members.filter(|member| wanted == 0 || member.id == wanted);
             let found =
@@ -516,7 +511,10 @@ impl Reader<'_> {
     }
 
     async fn push_all(&mut self, kinds: Vec<Kind>) -> EntityResult {
-        for kind in kinds {
+        for mut kind in kinds {
+            if self.answers.is_some() {
+                secrets::hide_key(self.pipeline, &mut kind);
+            }
             let entity = entity(kind);
             self.len_bytes += entity.encoded_len();
             self.entities.push(entity);

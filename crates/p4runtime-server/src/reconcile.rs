@@ -83,7 +83,12 @@ async fn state(turn: &Turn, old: &Target) -> EntityResult<Vec<Entity>> {
             ..TableEntry::default()
         })
     }));
-    find(turn.reading(&old.device), pipeline, &requests).await
+    find(
+        turn.reading(&old.device).with_secrets(),
+        pipeline,
+        &requests,
+    )
+    .await
 }
 
 fn replication(of: Replication) -> Kind {

@@ -13,7 +13,7 @@ use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, WriteRequest};
 use p4runtime_proto::reprise::v1::switch_server::SwitchServer;
-use tokio::net::TcpListener;
+use stream_socket::Listener;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
@@ -24,7 +24,7 @@ use tonic::service::Routes;
 use crate::connections::{ConnectionLimits, Connections};
 use crate::device::{CONTROLLER_DROPS, Device, ServerConfig, ServerLimits, pipeline_set};
 use crate::error::WriteError;
-use crate::handshakes::{Handshakes, accept, renew};
+use crate::handshakes::{Handshakes, accept, renew, tell_open_key};
 use crate::limits::{
     CALLS_PER_CONNECTION_MAX, CONNECTIONS_MAX, DIGEST_QUEUE_MAX, FIRST_CALL_S,
     IDLE_TIMEOUT_QUEUE_MAX, KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S, PACKET_IN_QUEUE_MAX,
@@ -106,6 +106,9 @@ impl Server {
     #[must_use]
     pub fn with_tls(mut self, tls: Option<tls::Server>) -> Self {
         self.tls = tls.map(Arc::new);
+        if let Some(tls) = &self.tls {
+            tell_open_key(tls);
+        }
         self
     }
 
@@ -199,7 +202,7 @@ impl Server {
     pub fn serve_beside<S>(
         self,
         service: S,
-        listener: TcpListener,
+        listener: impl Into<Listener>,
         shutdown: impl Future<Output = ()> + Send,
     ) -> impl Future<Output = Result<(), tonic::transport::Error>> + Send
     where
@@ -212,7 +215,7 @@ impl Server {
         S::Future: Send + 'static,
     {
         let service = self.bounding().service(RefusesMalformed(service));
-        self.serve_routes(Routes::new(service), listener, shutdown)
+        self.serve_routes(Routes::new(service), listener.into(), shutdown)
     }
 
     fn bounding(&self) -> Bounding {
@@ -231,16 +234,16 @@ impl Server {
     /// The transport failed.
     pub fn serve(
         self,
-        listener: TcpListener,
+        listener: impl Into<Listener>,
         shutdown: impl Future<Output = ()> + Send,
     ) -> impl Future<Output = Result<(), tonic::transport::Error>> + Send {
-        self.serve_routes(Routes::default(), listener, shutdown)
+        self.serve_routes(Routes::default(), listener.into(), shutdown)
     }
 
     fn serve_routes(
         self,
         beside: Routes,
-        listener: TcpListener,
+        listener: Listener,
         shutdown: impl Future<Output = ()> + Send,
     ) -> impl Future<Output = Result<(), tonic::transport::Error>> + Send {
         let (sender, packet_ins) = PacketInSender::channel(PACKET_IN_QUEUE_MAX);
@@ -269,7 +272,7 @@ impl Server {
     async fn serve_subscribed(
         self,
         beside: Routes,
-        listener: TcpListener,
+        listener: Listener,
         shutdown: impl Future<Output = ()> + Send,
         told: Told,
     ) -> Result<(), tonic::transport::Error> {

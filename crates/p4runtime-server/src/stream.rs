@@ -32,6 +32,7 @@ use crate::limits::{
 };
 use crate::malformed::refused;
 use crate::roles::Access;
+use crate::secrets;
 
 type Message = Result<StreamMessageResponse, Status>;
 
@@ -525,7 +526,8 @@ fn idle_timeout(device: &Device, notice: &IdleTimeoutNotice) {
     let Some((table, target)) = table else {
         return drops.pipeline_changed.add();
     };
-    let entry = table_entry::identified(table, &notice.idle.entry, &target.device.notes());
+    let mut entry = table_entry::identified(table, &notice.idle.entry, &target.device.notes());
+    secrets::hide(table, &mut entry);
     let notification = IdleTimeoutNotification {
         table_entry: vec![entry],
         timestamp: unix_nanoseconds(),

@@ -62,7 +62,10 @@ pub(crate) enum RunError {
 
 pub(crate) fn run(options: &RunOptions) -> Result<(), RunError> {
     let key = Key::find(options.key.as_deref(), std::env::var(VARIABLE).ok())?;
+    privileges::gain_none()?;
     let mut port = open(&options.interface)?;
+    // Before the threads that make nonces. What is open stays open, and nothing is opened later.
+    privileges::keep_none()?;
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&is_over))?;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use bmv2_thrift::exception::{
@@ -108,9 +109,16 @@ fn without_result(call: &str) -> Error {
     )))
 }
 
+/// Before the path of a Unix socket, in the place of a host.
+const UNIX: &str = "unix:";
+
+trait Stream: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Stream for T {}
+
 /// To one switch.
 pub struct Connection {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     received: Vec<u8>,
     number: i32,
 }
@@ -119,6 +127,11 @@ impl Connection {
     /// # Errors
     /// Nothing takes a connection there; the text says why.
     pub fn open(host: &str, port: u16) -> Result<Self, String> {
+        if let Some(path) = host.strip_prefix(UNIX) {
+            // unix:///PATH is gRPC's other form of it.
+            let path = path.strip_prefix("//").unwrap_or(path);
+            return Self::over_socket(path).map_err(|error| format!("{host}: {error}"));
+        }
         let here = |error: io::Error| format!("{host}:{port}: {error}");
         let mut last = format!("{host}: no such host");
         for address in (host, port).to_socket_addrs().map_err(here)? {
@@ -135,11 +148,23 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(patience)?;
         stream.set_write_timeout(patience)?;
-        Ok(Self {
+        Ok(Self::with(Box::new(stream)))
+    }
+
+    fn over_socket(path: &str) -> io::Result<Self> {
+        let stream = UnixStream::connect(path)?;
+        let patience = Some(Duration::from_secs(ANSWER_S));
+        stream.set_read_timeout(patience)?;
+        stream.set_write_timeout(patience)?;
+        Ok(Self::with(Box::new(stream)))
+    }
+
+    fn with(stream: Box<dyn Stream>) -> Self {
+        Self {
             stream,
             received: Vec::new(),
             number: 0,
-        })
+        }
     }
 
     /// Calls, and waits for the answer.

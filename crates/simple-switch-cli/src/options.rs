@@ -37,7 +37,7 @@ struct Arguments {
     /// Port of the switch's Thrift server
     #[arg(long, value_name = "PORT", default_value_t = 9090)]
     thrift_port: u16,
-    /// Address of the switch's Thrift server
+    /// Address of the switch's Thrift server; unix:PATH is its Unix socket, which has no port
     #[arg(long, value_name = "HOST", default_value = "localhost")]
     thrift_ip: String,
     /// The program as BMv2 JSON; the switch is asked for it where this is left out

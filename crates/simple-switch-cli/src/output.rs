@@ -1,4 +1,5 @@
-//! Standard output, kept back until somebody may wait for it, and standard error.
+//! Standard output, kept back until somebody may wait for it, and standard error. What a program's author or the switch
+//! chose does not command the terminal.
 
 use std::fmt::Arguments;
 use std::io::{self, BufWriter, Stdout, Write};
@@ -36,13 +37,14 @@ impl Output {
 
     /// Text without a line's end.
     pub fn text(&self, text: &str) -> Result<(), Ended> {
-        let written = self.lock().write_all(text.as_bytes());
+        let written = self.lock().write_all(printable::lines(text).as_bytes());
         written.map_err(|_| Ended::Output)
     }
 
     /// A line.
     pub fn line(&self, line: Arguments<'_>) -> Result<(), Ended> {
-        writeln!(self.lock(), "{line}").map_err(|_| Ended::Output)
+        let line = line.to_string();
+        writeln!(self.lock(), "{}", printable::lines(&line)).map_err(|_| Ended::Output)
     }
 
     /// Everything so far is for its reader to see.
@@ -60,5 +62,6 @@ impl Output {
 
 /// A line on standard error, which nobody has to read.
 pub fn error_line(line: Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let line = line.to_string();
+    let _ = writeln!(io::stderr(), "{}", printable::lines(&line));
 }

@@ -18,6 +18,17 @@ pub struct Contents {
     pub ports_disabled: Vec<PortId>,
     /// The last transaction was damaged, so this is the state before it.
     pub is_rolled_back: bool,
+    /// Others than the owner could use the file until now.
+    pub was_open_to: Option<OpenTo>,
+}
+
+/// Permissions of a file that are more than its owner's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenTo {
+    /// They were these.
+    pub mode: u32,
+    /// They still are: why they could not be taken.
+    pub still: Option<String>,
 }
 
 /// A pipeline and what was written to it.
@@ -70,5 +81,6 @@ pub(crate) fn read(database: &Database) -> Result<Contents> {
         saved,
         ports_disabled: ports.collect::<Result<_>>()?,
         is_rolled_back: false,
+        was_open_to: None,
     })
 }

@@ -1,21 +1,24 @@
-//! The file: opened by one switch at a time, changed by whole transactions.
+//! The file: opened by one switch at a time, changed by whole transactions. Nobody but its owner reads it, since it has
+//! the keys that controllers have written.
 
 mod header;
 
-use std::fs::{self, File};
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use control::{Kept, Operation, OperationResult, OriginOf, Slot, Store, StoreError};
 use dataplane::PortId;
+use redb::backends::FileBackend;
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, Table, TableDefinition,
     WriteTransaction,
 };
 
-use crate::contents::{self, Contents};
+use crate::contents::{self, Contents, OpenTo};
 use crate::fold::{Fold, changed, fold};
 use crate::{cells, key};
 use header::{MAGIC, Transactions};
@@ -36,6 +39,9 @@ pub(crate) const STATE: TableDefinition<'_, &'static [u8], &'static [u8]> =
 /// Numbers of ports that are disabled.
 pub(crate) const PORTS_DISABLED: TableDefinition<'_, u16, ()> =
     TableDefinition::new("ports disabled");
+
+/// Its permissions: the owner reads and writes it.
+const OWNERS: u32 = 0o600;
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
@@ -139,6 +145,7 @@ impl StateFile {
         let database = open_whole(path)?;
         let opened = Transactions::of(path);
         expect_format(path, &database)?;
+        let was_open_to = keep_to_owner(path);
         let mut contents = contents::read(&database).map_err(|error| match error {
             Failure::Redb(redb::Error::Io(error)) => OpenError::System(error),
             _ => OpenError::Damaged,
@@ -146,6 +153,7 @@ impl StateFile {
         contents.is_rolled_back = before
             .zip(opened)
             .is_some_and(|(before, opened)| before.is_rolled_back(opened));
+        contents.was_open_to = was_open_to;
         let opened = Mutex::new(Opened {
             database: Some(database),
             behind: Vec::new(),
@@ -218,35 +226,49 @@ impl Store for StateFile {
     }
 }
 
-/// Makes an empty state file. It is written under another name and then linked, so it is whole as soon as `path`
-/// exists. A process that is killed before leaves only the file of the other name; a disk that is full leaves none.
+/// Makes an empty state file. It is written under another name, which nobody can know before, and then gets its own, so
+/// it is whole as soon as `path` exists. A process that is killed before leaves only the file of the other name.
 fn make(path: &Path) -> std::result::Result<(), OpenError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".new-{}", std::process::id()));
-    let new = PathBuf::from(name);
-    let _ = fs::remove_file(&new);
-    let made = make_as(&new, path);
-    let removed = fs::remove_file(&new);
-    made?;
-    removed?;
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
-    Ok(File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?)
-}
-
-/// Makes it under another name first.
-fn make_as(new: &Path, path: &Path) -> std::result::Result<(), OpenError> {
+    let folder = folder.unwrap_or(Path::new("."));
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".");
+    let new = tempfile::Builder::new()
+        .prefix(&name)
+        .suffix(".new")
+        .permissions(Permissions::from_mode(OWNERS))
+        .tempfile_in(folder)?;
     let foreign = |error: Failure| OpenError::System(io::Error::other(error.to_string()));
-    Database::create(new)
+    FileBackend::new(new.reopen()?)
+        .and_then(|backend| Database::builder().create_with_backend(backend))
         .map_err(Failure::from)
         .and_then(|database| begin(&database))
         .map_err(foreign)?;
-    // Unlike a rename it replaces nothing: another switch may have been faster.
-    match fs::hard_link(new, path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
-        _ => Ok(()),
+    // It replaces nothing: another switch may have been faster.
+    match new.into_temp_path().persist_noclobber(path) {
+        Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(error.error.into());
+        }
+        _ => {}
     }
+    Ok(File::open(folder)?.sync_all()?)
+}
+
+/// Takes a state file of an older version, or of a careless copy, from all but its owner. The permissions that it had,
+/// if others could use it.
+fn keep_to_owner(path: &Path) -> Option<OpenTo> {
+    let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    if mode & !OWNERS == 0 {
+        return None;
+    }
+    let taken = fs::set_permissions(path, Permissions::from_mode(mode & OWNERS));
+    Some(OpenTo {
+        mode,
+        still: taken.err().map(|error| error.to_string()),
+    })
 }
 
 fn begin(database: &Database) -> Result<()> {

@@ -23,5 +23,5 @@ mod file;
 mod fold;
 mod key;
 
-pub use contents::{Contents, StoredPipeline};
+pub use contents::{Contents, OpenTo, StoredPipeline};
 pub use file::{OpenError, StateFile};

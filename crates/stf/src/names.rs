@@ -129,6 +129,7 @@ mod tests {
             kind: MatchKind::Exact,
             width_bits: 8,
             is_signed: false,
+            is_secret: false,
         };
         names.iter().map(field).collect()
     }

@@ -1,11 +1,11 @@
 //! Why the switch cannot start or go on, one message each.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use dataplane::ControlError;
 use packet_io::PortError;
+use stream_socket::Address;
 
 use crate::event_loop::LoopError;
 use crate::options::UsageError;
@@ -50,7 +50,7 @@ pub(crate) enum SwitchError {
     #[error("cannot serve {service} on {address}: {source}{hint}")]
     Listen {
         service: &'static str,
-        address: SocketAddr,
+        address: Address,
         source: io::Error,
         /// What to do, behind a semicolon.
         hint: String,

@@ -29,6 +29,7 @@ mod options;
 mod parts;
 mod patience;
 mod ports;
+mod privileges;
 mod program;
 mod services;
 mod state;
@@ -57,7 +58,7 @@ pub use crate::parts::{MadePayloadExtern, Offloaded, Parts};
 use crate::patience::Patience;
 use crate::ports::{OpenPort, OpenPorts};
 use crate::program::InForce;
-use crate::services::Services;
+use crate::services::{Listeners, Services};
 use crate::state::StateAtStart;
 use crate::totals::{Detail, Totals};
 use crate::trace::TraceEnd;
@@ -153,7 +154,10 @@ pub fn forward(
         workers: open.collect(),
         watched: Vec::new(),
     };
-    let stopped = prepare(&options, parts, |_, _| Ok(open)).and_then(|mut prepared| {
+    // The process is the caller's.
+    let keeps_privileges = |_: &Options| Ok(());
+    let opened = |_: &Options, _: &mut Patience| Ok(open);
+    let stopped = prepare(&options, parts, opened, keeps_privileges).and_then(|mut prepared| {
         prepared.services.serve(&options)?;
         let handle = prepared.handle.clone();
         let stopper = thread::spawn(move || {
@@ -178,6 +182,10 @@ pub fn forward(
 
 fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
     descriptors::expect_enough(options)?;
+    ::privileges::gain_none().map_err(|source| SwitchError::System {
+        operation: "renounce new privileges",
+        source,
+    })?;
     let log = log::start(options.log.log_level, options.log.log_format)?;
     // Before the ports are opened, so that it is told whatever becomes of their interfaces.
     let is_watched = options
@@ -195,7 +203,7 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
     let open = |options: &Options, patience: &mut Patience| {
         ports::open(options, packet_log.as_ref(), patience)
     };
-    let mut prepared = prepare(options, parts, open)?;
+    let mut prepared = prepare(options, parts, open, privileges::give_up)?;
     if let (Some(log), Some(true)) = (&packet_log, bmv2.map(bmv2::Bmv2::traces)) {
         let first = prepared.workers.first_mut();
         first.switch_mut().set_trace(Some(log.sink()));
@@ -259,6 +267,7 @@ fn prepare(
     options: &Options,
     parts: &Parts,
     open: impl FnOnce(&Options, &mut Patience) -> Result<OpenPorts, PortError>,
+    give_up_privileges: impl FnOnce(&Options) -> Result<(), SwitchError>,
 ) -> Result<Prepared, SwitchError> {
     options.check()?;
     let program = options
@@ -296,7 +305,9 @@ fn prepare(
         loops[0].switch_mut().set_trace(Some(sink));
         end
     });
-    let services = Services::start(handle.clone(), options, &mut patience)?;
+    let listeners = Listeners::bind(options, &mut patience)?;
+    give_up_privileges(options)?;
+    let services = Services::start(handle.clone(), options, listeners)?;
     let mut workers = Workers::start(loops.remove(0), loops, handle.clone())?;
     let in_force = services.configure(&mut workers, program, entries, state)?;
     Ok(Prepared {
@@ -383,9 +394,9 @@ fn event_loops(
     Ok((handle.with_payload_signatures(signatures), loops))
 }
 
-/// A line on standard error; if nobody reads that, nobody is to be told.
+/// A line on standard error, or several; if nobody reads that, nobody is to be told.
 fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", printable::lines(line));
 }
 
 /// Scripts wait for a line that begins with "ready: ".
@@ -430,7 +441,7 @@ fn print_totals(options: &Options, totals: &Totals) -> Result<(), SwitchError> {
         (false, true) => totals.to_text(Detail::Full),
         (false, false) => totals.to_text(Detail::Short),
     };
-    match io::stdout().write_all(text.as_bytes()) {
+    match io::stdout().write_all(printable::lines(&text).as_bytes()) {
         // Nobody reads it any more; what was to be done is done.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.map_err(|source| SwitchError::System {

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Metadata};
+use tracing_subscriber::Registry;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{FilterExt, Targets};
 use tracing_subscriber::fmt::format::{self, Writer};
@@ -102,17 +103,8 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<Log, SwitchErr
         .with_target("p4runtime_server", level)
         .with_target("thrift_server", level);
     let budgets = Budgets(lines.clone());
-    let layer = tracing_subscriber::fmt::layer().with_writer(lines);
-    let layer = layer.with_target(false).with_ansi(false);
-    let layer = match format {
-        LogFormat::Text => layer.fmt_fields(text_fields()).boxed(),
-        LogFormat::Json => {
-            let layer = layer.json().flatten_event(true);
-            let layer = layer.with_current_span(false).with_span_list(false);
-            layer.boxed()
-        }
-    };
-    let subscriber = tracing_subscriber::registry().with(layer.with_filter(ours.and(budgets)));
+    let layer = layer(format, lines).with_filter(ours.and(budgets));
+    let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::set_global_default(subscriber).map_err(|error| SwitchError::System {
         operation: "start the log",
         source: io::Error::other(error),
@@ -120,15 +112,30 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<Log, SwitchErr
     Ok(log)
 }
 
-/// As the library's, with quotes around every value that would otherwise end at its first space.
+/// Makes lines of events.
+fn layer(format: LogFormat, lines: Lines) -> Box<dyn Layer<Registry> + Send + Sync> {
+    let layer = tracing_subscriber::fmt::layer().with_writer(lines);
+    let layer = layer.with_target(false).with_ansi(false);
+    match format {
+        LogFormat::Text => layer.fmt_fields(text_fields()).boxed(),
+        LogFormat::Json => {
+            let layer = layer.json().flatten_event(true);
+            let layer = layer.with_current_span(false).with_span_list(false);
+            layer.boxed()
+        }
+    }
+}
+
+/// As the library's, with quotes around every value that would otherwise end at its first space. An event is one line,
+/// whatever others have chosen for a name in it.
 fn text_fields() -> impl for<'a> FormatFields<'a> + 'static {
     let show = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| {
         let (name, shown) = (field.name(), format!("{value:?}"));
         let is_open = shown.contains(char::is_whitespace) && !shown.starts_with('"');
         match (name, is_open) {
-            ("message", _) => writer.write_str(&shown),
+            ("message", _) => writer.write_str(&printable::line(&shown)),
             (_, true) => write!(writer, "{name}={shown:?}"),
-            (_, false) => write!(writer, "{name}={shown}"),
+            (_, false) => write!(writer, "{name}={}", printable::line(&shown)),
         }
     };
     format::debug_fn(show).delimited(" ")
@@ -147,6 +154,8 @@ impl Log {
         thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || {
+                // It was there before the others' privileges are given up, and needs none.
+                let _ = privileges::keep_none();
                 write_lines(output, &queued, &queue);
                 // Nobody waits for it any more.
                 let _ = has_ended.send(());
@@ -359,7 +368,10 @@ struct LineWriter<'a> {
 impl Write for LineWriter<'_> {
     /// A whole line.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if !self.queue.send(line, self.is_warning) {
+        let text = String::from_utf8_lossy(line);
+        // JSON leaves some as they are that a terminal obeys; written so, they mean the same to its readers.
+        let text = printable::lines(&text);
+        if !self.queue.send(text.as_bytes(), self.is_warning) {
             // Of a reader that is too slow.
             self.queue.with(UNREAD, |it| it.n_left_out += 1);
         }

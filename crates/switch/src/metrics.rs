@@ -24,7 +24,6 @@ use dataplane::{
     GeneratorState, GeneratorStatus, LatencySummary, PortCounters, RecentMaxima, Stream,
 };
 use p4runtime_server::{Connection, ConnectionLimits, Connections, Server};
-use tokio::net::TcpListener;
 
 use crate::handle::LoopHandle;
 use health::Turns;
@@ -524,7 +523,7 @@ fn deepest_queues(metrics: &mut Metrics, maxima: &RecentMaxima) {
 pub(crate) struct BoundedListener(Connections);
 
 impl BoundedListener {
-    pub(crate) fn new(listener: TcpListener) -> Self {
+    pub(crate) fn new(listener: stream_socket::Listener) -> Self {
         Self(Connections::new(listener, CONNECTION_LIMITS))
     }
 }

@@ -12,6 +12,7 @@ use dataplane::{Pace, PortId, limits};
 use dataplane_jit::NativeOptions;
 use p4runtime_server::PerSecond;
 use packet_io::Destination;
+use stream_socket::{Address, unix_path};
 
 use crate::bmv2::Bmv2;
 use crate::engine::{self, EngineOption};
@@ -122,8 +123,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = RegisterOption::Refuse)]
     pub(crate) registers: RegisterOption,
 
-    /// Serve P4Runtime on this address, or "off"; port 0 takes a free one, which the ready line
-    /// says [default: 127.0.0.1:9559; off with capture ports only]
+    /// Serve P4Runtime on this address, or "off"; port 0 takes a free one, which the ready line says. unix:PATH
+    /// is a Unix socket, which only those can use who may write to its file [default: 127.0.0.1:9559; off with
+    /// capture ports only]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) grpc: Option<GrpcOption>,
 
@@ -134,6 +136,15 @@ pub(crate) struct Options {
     /// ready line says
     #[arg(long, value_name = "PORT")]
     pub(crate) thrift_port: Option<u16>,
+
+    /// Serve BMv2's Thrift services on a Unix socket, the file PATH, which only those can use who may write to it
+    #[arg(long, value_name = "PATH", value_parser = socket_path, conflicts_with = "thrift_port")]
+    pub(crate) thrift_socket: Option<PathBuf>,
+
+    /// The permissions of Unix sockets (--grpc unix:PATH, --thrift-socket), in octal: 660 lets the group of the
+    /// file in too, which is that of its folder if the folder is set-group-ID [default: 600]
+    #[arg(long, value_name = "MODE", value_parser = socket_mode)]
+    pub(crate) socket_mode: Option<u32>,
 
     /// Where Thrift is served
     #[arg(long, value_name = "IP", default_value_t = IpAddr::from([127, 0, 0, 1]), requires = "thrift_port")]
@@ -365,10 +376,11 @@ impl From<RegisterOption> for Registers {
 }
 
 /// Where to serve P4Runtime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GrpcOption {
     Off,
     At(SocketAddr),
+    Socket(PathBuf),
 }
 
 /// A port as given with `-i`.
@@ -475,6 +487,7 @@ impl Options {
         }
         self.check_kernel_engine()?;
         self.check_grpc_access()?;
+        self.check_sockets()?;
         self.check_generators()?;
         self.check_workers()?;
         self.check_addresses()?;
@@ -519,12 +532,30 @@ impl Options {
                 None => Ok(()),
             };
         };
-        if address.ip().is_loopback() || *insecure || tls_cert.is_some() {
+        if !address.is_beyond_this_machine() || *insecure || tls_cert.is_some() {
             return Ok(());
         }
         Err(UsageError(format!(
             "--grpc {address}: expected TLS for an address that others than this machine reach, found none: give --tls-cert and --tls-key, and --tls-client-ca, so that only your controllers rule the switch; or an address like 127.0.0.1:9559; or --insecure if whoever reaches it may"
         )))
+    }
+
+    fn check_sockets(&self) -> Result<(), UsageError> {
+        let grpc = self.grpc_address();
+        let grpc = grpc.as_ref().filter(|it| matches!(it, Address::Unix(_)));
+        let thrift = self.thrift_socket.clone().map(Address::Unix);
+        if self.socket_mode.is_some() && grpc.is_none() && thrift.is_none() {
+            return Err(UsageError(
+                "--socket-mode: expected a Unix socket (--grpc unix:PATH, --thrift-socket PATH), found none"
+                    .to_owned(),
+            ));
+        }
+        match thrift {
+            Some(thrift) if grpc == Some(&thrift) => Err(UsageError(format!(
+                "--thrift-socket: {thrift} is where P4Runtime is served (--grpc): name another file"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// A generator that waits for a command needs P4Runtime to start it. A generator beside a replay must end, so that
@@ -589,7 +620,7 @@ impl Options {
 
     /// Each server has an address of its own; port 0 is another one each time.
     fn check_addresses(&self) -> Result<(), UsageError> {
-        let (Some(grpc), Some(metrics)) = (self.grpc_address(), self.metrics) else {
+        let (Some(Address::Ip(grpc)), Some(metrics)) = (self.grpc_address(), self.metrics) else {
             return Ok(());
         };
         // Every address of IPv6 has those of IPv4 in it.
@@ -677,19 +708,21 @@ impl Options {
     }
 
     /// Where to serve P4Runtime, if at all.
-    pub(crate) fn grpc_address(&self) -> Option<SocketAddr> {
-        match self.grpc {
-            Some(GrpcOption::At(address)) => Some(address),
+    pub(crate) fn grpc_address(&self) -> Option<Address> {
+        match &self.grpc {
+            Some(GrpcOption::At(address)) => Some(Address::Ip(*address)),
+            Some(GrpcOption::Socket(path)) => Some(Address::Unix(path.clone())),
             Some(GrpcOption::Off) => None,
             None if self.is_replay() => None,
-            None => DEFAULT_GRPC_ADDRESS.parse().ok(),
+            None => DEFAULT_GRPC_ADDRESS.parse().ok().map(Address::Ip),
         }
     }
 
     /// Where to serve Thrift, if at all.
-    pub(crate) fn thrift_address(&self) -> Option<SocketAddr> {
-        let port = self.thrift_port?;
-        Some(SocketAddr::new(self.thrift_addr, port))
+    pub(crate) fn thrift_address(&self) -> Option<Address> {
+        let socket = self.thrift_socket.clone().map(Address::Unix);
+        let at = |port| Address::Ip(SocketAddr::new(self.thrift_addr, port));
+        socket.or_else(|| self.thrift_port.map(at))
     }
 
     /// What the options choose of the switch of a worker.
@@ -715,6 +748,18 @@ fn ring_slots(text: &str) -> Result<usize, String> {
     }
 }
 
+fn socket_path(text: &str) -> Result<PathBuf, String> {
+    let named = unix_path(text).or_else(|| unix_path(&format!("unix:{text}")));
+    named.unwrap_or_else(|| Ok(PathBuf::from(text)))
+}
+
+fn socket_mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode @ 0..=0o777) => Ok(mode),
+        _ => Err("expected permissions in octal, for example 660".to_owned()),
+    }
+}
+
 fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     let expected = "expected IP-ADDRESS:PORT, for example 127.0.0.1:9090 or [::1]:9090; port 0 takes a free one, which the ready line says";
     text.parse().map_err(|_| expected.to_owned())
@@ -727,8 +772,13 @@ impl FromStr for GrpcOption {
         if text == "off" {
             return Ok(GrpcOption::Off);
         }
+        if let Some(path) = unix_path(text) {
+            return path.map(GrpcOption::Socket);
+        }
         text.parse().map(GrpcOption::At).map_err(|_| {
-            format!("expected IP-ADDRESS:PORT, for example {DEFAULT_GRPC_ADDRESS}, or \"off\"")
+            format!(
+                "expected IP-ADDRESS:PORT, for example {DEFAULT_GRPC_ADDRESS}, unix:PATH, or \"off\""
+            )
         })
     }
 }

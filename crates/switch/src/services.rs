@@ -2,7 +2,8 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use dataplane::Program;
 use gnmi_server::Gnmi;
 use p4runtime_proto::p4::v1::WriteRequest;
 use p4runtime_server::{Server, ServerConfig, ServerLimits, SetPipelineError, WriteError};
+use stream_socket::{Address, BindError, Listener, SocketFile};
 use thrift_server::NotificationSocket;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -34,8 +36,17 @@ const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 /// Threads for gRPC. Work on the switch is done by the loop; these encode and decode.
 const N_THREADS: usize = 2;
 
+/// Permissions of a Unix socket, unless others are given: its owner's.
+const SOCKET_MODE: u32 = 0o600;
+
 /// Failed entries that are listed one by one.
 const ENTRY_ERRORS_SHOWN: usize = 10;
+
+/// Bound, and not served yet.
+enum Bound {
+    Tcp(TcpListener),
+    Unix(UnixListener, SocketFile),
+}
 
 /// Runs beside the loop until [`Services::stop`].
 pub(crate) struct Services {
@@ -43,43 +54,76 @@ pub(crate) struct Services {
     handle: LoopHandle,
     server: Server,
     /// Bound, and not served yet.
-    listener: Option<TcpListener>,
-    grpc_address: Option<SocketAddr>,
-    metrics_listener: Option<TcpListener>,
-    metrics_address: Option<SocketAddr>,
-    thrift_listener: Option<TcpListener>,
-    thrift_address: Option<SocketAddr>,
+    listener: Option<Bound>,
+    grpc_address: Option<Address>,
+    metrics_listener: Option<Bound>,
+    metrics_address: Option<Address>,
+    thrift_listener: Option<Bound>,
+    thrift_address: Option<Address>,
     /// Where notifications are published, until they are.
     notifications: Option<NotificationSocket>,
+    /// Removed at the end.
+    socket_files: Vec<SocketFile>,
     serving: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
+/// Everything that is served, bound by a thread that may do it.
+pub(crate) struct Listeners {
+    tls: Option<tls::Server>,
+    p4runtime: Option<(Bound, Address)>,
+    metrics: Option<(Bound, Address)>,
+    thrift: Option<(Bound, Address)>,
+    notifications: Option<NotificationSocket>,
+}
+
+impl Listeners {
+    /// Reads the certificates and binds the addresses.
+    pub(crate) fn bind(
+        options: &Options,
+        patience: &mut Patience,
+    ) -> Result<Listeners, SwitchError> {
+        let tls = options.grpc_access.tls_files().map(tls::Server::open);
+        let tls = tls.transpose()?;
+        let mut listen = |service: Service, address: Option<Address>| {
+            let listen = |address| {
+                patience.try_for(SwitchError::is_held, || service.listen(&address, options))
+            };
+            address.map(listen).transpose()
+        };
+        Ok(Listeners {
+            tls,
+            p4runtime: listen(Service::P4Runtime, options.grpc_address())?,
+            metrics: listen(Service::Metrics, options.metrics.map(Address::Ip))?,
+            thrift: listen(Service::Thrift, options.thrift_address())?,
+            notifications: notification_socket(options, patience)?,
+        })
+    }
+}
+
 impl Services {
-    /// Binds the address and begins to listen for signals.
+    /// Starts the threads and begins to listen for signals.
     pub(crate) fn start(
         handle: LoopHandle,
         options: &Options,
-        patience: &mut Patience,
+        listeners: Listeners,
     ) -> Result<Services, SwitchError> {
         let system = |operation| move |source| SwitchError::System { operation, source };
-        let tls = options.grpc_access.tls_files().map(tls::Server::open);
-        let tls = tls.transpose()?;
+        let Listeners {
+            tls,
+            p4runtime,
+            metrics,
+            thrift,
+            notifications,
+        } = listeners;
+        let (listener, grpc_address) = p4runtime.unzip();
+        let (metrics_listener, metrics_address) = metrics.unzip();
+        let (thrift_listener, thrift_address) = thrift.unzip();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(N_THREADS)
             .thread_name("control")
             .enable_all()
             .build()
             .map_err(system("start the control threads"))?;
-        let mut listen = |service: Service, address: Option<SocketAddr>| {
-            let listen = |address| {
-                patience.try_for(SwitchError::is_held, || service.listen(address, options))
-            };
-            address.map(listen).transpose().map(Option::unzip)
-        };
-        let (listener, grpc_address) = listen(Service::P4Runtime, options.grpc_address())?;
-        let (metrics_listener, metrics_address) = listen(Service::Metrics, options.metrics)?;
-        let (thrift_listener, thrift_address) = listen(Service::Thrift, options.thrift_address())?;
-        let notifications = notification_socket(options, patience)?;
         {
             let _context = runtime.enter();
             let mut stops = vec![
@@ -124,23 +168,24 @@ impl Services {
             thrift_listener,
             thrift_address,
             notifications,
+            socket_files: Vec::new(),
             serving: None,
         })
     }
 
     /// Where P4Runtime is served.
-    pub(crate) fn grpc_address(&self) -> Option<SocketAddr> {
-        self.grpc_address
+    pub(crate) fn grpc_address(&self) -> Option<&Address> {
+        self.grpc_address.as_ref()
     }
 
     /// Where metrics are served.
-    pub(crate) fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics_address
+    pub(crate) fn metrics_address(&self) -> Option<&Address> {
+        self.metrics_address.as_ref()
     }
 
     /// Where Thrift is served.
-    pub(crate) fn thrift_address(&self) -> Option<SocketAddr> {
-        self.thrift_address
+    pub(crate) fn thrift_address(&self) -> Option<&Address> {
+        self.thrift_address.as_ref()
     }
 
     /// Gives the switch the program and the entries of the command line, the way a controller
@@ -182,25 +227,22 @@ impl Services {
         }
         self.serve_metrics(options)?;
         self.serve_thrift(options)?;
-        let (Some(listener), Some(address)) = (self.listener.take(), self.grpc_address) else {
+        let bound = self.listener.take().zip(self.grpc_address.clone());
+        let Some((bound, address)) = bound else {
             return Ok(());
         };
-        let listener = {
-            let _context = self.runtime.enter();
-            tokio::net::TcpListener::from_std(listener)
-                .map_err(|source| Service::P4Runtime.refused(address, source, options))?
-        };
+        let listener = self.listener_of(Service::P4Runtime, bound, &address, options)?;
         let said = match &options.grpc_access {
             access if access.tls_client_ca.is_some() => None,
-            access if access.tls_cert.is_some() => without_client_certificates(address),
+            access if access.tls_cert.is_some() => without_client_certificates(&address),
             _ if options.bmv2.is_some() => beyond_loopback(
                 "P4Runtime",
-                address,
+                &address,
                 "--grpc-server-ssl with certificates, or --grpc-server-addr 127.0.0.1:9559",
             ),
             _ => beyond_loopback(
                 "P4Runtime",
-                address,
+                &address,
                 "--tls-cert, --tls-key and --tls-client-ca, or --grpc 127.0.0.1:9559",
             ),
         };
@@ -231,15 +273,18 @@ impl Services {
     }
 
     fn serve_metrics(&mut self, options: &Options) -> Result<(), SwitchError> {
-        let (Some(listener), Some(address)) = (self.metrics_listener.take(), self.metrics_address)
-        else {
+        let bound = self.metrics_listener.take();
+        let Some((bound, address)) = bound.zip(self.metrics_address.clone()) else {
             return Ok(());
         };
-        let listener = {
-            let _context = self.runtime.enter();
-            tokio::net::TcpListener::from_std(listener)
-                .map_err(|source| Service::Metrics.refused(address, source, options))?
-        };
+        let listener = self.listener_of(Service::Metrics, bound, &address, options)?;
+        if address.is_beyond_this_machine() {
+            tracing::warn!(
+                event = "metrics_beyond_loopback",
+                %address,
+                "metrics are served on {address} without password or encryption: whoever reaches it reads every counter, and how busy the switch is; --metrics 127.0.0.1:PORT and a tunnel (ssh -L) keep others out"
+            );
+        }
         let recent = Recent::new();
         let kept = recent.clone().keep(Arc::clone(self.server.device()));
         self.runtime.spawn(kept);
@@ -261,23 +306,22 @@ impl Services {
     }
 
     fn serve_thrift(&mut self, options: &Options) -> Result<(), SwitchError> {
-        let (Some(listener), Some(address)) = (self.thrift_listener.take(), self.thrift_address)
-        else {
+        let bound = self.thrift_listener.take();
+        let Some((bound, address)) = bound.zip(self.thrift_address.clone()) else {
             return Ok(());
         };
-        let listener = {
-            let _context = self.runtime.enter();
-            tokio::net::TcpListener::from_std(listener)
-                .map_err(|source| Service::Thrift.refused(address, source, options))?
-        };
-        if let Some(said) = beyond_loopback("Thrift", address, "--thrift-addr 127.0.0.1") {
+        let listener = self.listener_of(Service::Thrift, bound, &address, options)?;
+        if let Some(said) = beyond_loopback("Thrift", &address, "--thrift-addr 127.0.0.1") {
             tracing::warn!(event = "thrift_beyond_loopback", %address, "{said}");
         }
         let notifications = self.notifications.take();
         let published_at = notifications.as_ref().map(|it| it.address().to_owned());
         let config = thrift_server::ServerConfig {
             device_id: options.device_id,
-            port: address.port(),
+            port: match address {
+                Address::Ip(address) => address.port(),
+                Address::Unix(_) => 0,
+            },
             notifications: published_at,
         };
         let server = thrift_server::Server::new(config, Arc::clone(self.server.device()));
@@ -295,6 +339,25 @@ impl Services {
         self.runtime
             .spawn(server.serve(listener, std::future::pending()));
         Ok(())
+    }
+
+    /// A listener for the runtime; the file that it may have is kept for the end.
+    fn listener_of(
+        &mut self,
+        service: Service,
+        bound: Bound,
+        address: &Address,
+        options: &Options,
+    ) -> Result<Listener, SwitchError> {
+        let _context = self.runtime.enter();
+        let listener = match bound {
+            Bound::Tcp(listener) => tokio::net::TcpListener::from_std(listener).map(Listener::Tcp),
+            Bound::Unix(listener, file) => {
+                self.socket_files.push(file);
+                tokio::net::UnixListener::from_std(listener).map(Listener::Unix)
+            }
+        };
+        listener.map_err(|source| service.refused(address, source, options))
     }
 
     /// Ends the threads. The loop must be gone, so that nobody waits for it.
@@ -456,18 +519,21 @@ impl Service {
         }
     }
 
-    fn listen(
-        self,
-        address: SocketAddr,
-        options: &Options,
-    ) -> Result<(TcpListener, SocketAddr), SwitchError> {
-        bind(address).map_err(|source| self.refused(address, source, options))
+    fn listen(self, address: &Address, options: &Options) -> Result<(Bound, Address), SwitchError> {
+        let bound = match address {
+            Address::Ip(address) => bind(*address),
+            Address::Unix(path) => bind_file(path, options.socket_mode.unwrap_or(SOCKET_MODE)),
+        };
+        bound.map_err(|source| self.refused(address, source, options))
     }
 
-    fn refused(self, address: SocketAddr, source: io::Error, options: &Options) -> SwitchError {
+    fn refused(self, address: &Address, source: io::Error, options: &Options) -> SwitchError {
         // BMv2's option wants a number from 1 on.
         let takes_zero = self != Service::Thrift || options.bmv2.is_none();
         let hint = match source.kind() {
+            io::ErrorKind::AddrInUse if matches!(address, Address::Unix(_)) => {
+                "; another switch may be running: name another file".to_owned()
+            }
             io::ErrorKind::AddrInUse => {
                 let option = self.option(options);
                 let zero = if takes_zero {
@@ -487,7 +553,7 @@ impl Service {
         };
         SwitchError::Listen {
             service: self.name(),
-            address,
+            address: address.clone(),
             source,
             hint,
         }
@@ -527,23 +593,34 @@ fn notification_socket(
         .ok())
 }
 
-fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+fn bind(address: SocketAddr) -> io::Result<(Bound, Address)> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     let bound = listener.local_addr()?;
-    Ok((listener, bound))
+    Ok((Bound::Tcp(listener), Address::Ip(bound)))
+}
+
+fn bind_file(path: &Path, mode: u32) -> io::Result<(Bound, Address)> {
+    let (listener, file) = SocketFile::listen(path, mode).map_err(|error| match error {
+        BindError::InUse => io::ErrorKind::AddrInUse.into(),
+        BindError::Foreign(found) => io::Error::other(format!(
+            "expected a socket or nothing there, found {found}: name another file, or move it away"
+        )),
+        BindError::System(error) => error,
+    })?;
+    Ok((Bound::Unix(listener, file), Address::Unix(path.to_owned())))
 }
 
 /// What is said of an address that others than this machine reach.
-fn beyond_loopback(service: &str, address: SocketAddr, instead: &str) -> Option<String> {
-    (!address.ip().is_loopback()).then(|| format!(
+fn beyond_loopback(service: &str, address: &Address, instead: &str) -> Option<String> {
+    address.is_beyond_this_machine().then(|| format!(
         "{service} is served on {address} without password or encryption: whoever reaches it rules the switch; {instead} and a tunnel (ssh -L) keep others out"
     ))
 }
 
 /// What is said of an address where TLS keeps others from reading and nobody from calling.
-fn without_client_certificates(address: SocketAddr) -> Option<String> {
-    (!address.ip().is_loopback()).then(|| format!(
+fn without_client_certificates(address: &Address) -> Option<String> {
+    address.is_beyond_this_machine().then(|| format!(
         "P4Runtime is served on {address} to whoever reaches it, over TLS: --tls-client-ca lets only those in who have a certificate"
     ))
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use control::{Batch, Checked, Error, JsonOrigin, Kept, OperationResult, Store, StoreError, Turn};
 use dataplane::Program;
 use p4runtime_server::{ORIGIN_KIND, RestoreError, Server, Stored};
-use state_store::{Contents, OpenError, StateFile, StoredPipeline};
+use state_store::{Contents, OpenError, OpenTo, StateFile, StoredPipeline};
 
 use crate::error::SwitchError;
 use crate::patience::Patience;
@@ -44,6 +44,9 @@ impl StateAtStart {
             file,
             contents,
         } = self;
+        if let Some(was_open_to) = &contents.was_open_to {
+            tell_open_to(&path, was_open_to);
+        }
         if contents.is_rolled_back {
             // The ordinary end of a switch that was killed within a call; a disk that lost bytes looks the same.
             tracing::info!(
@@ -84,6 +87,25 @@ impl StateAtStart {
             path.display()
         );
         Ok(Some(path))
+    }
+}
+
+/// A state file has all that controllers have written, keys too.
+fn tell_open_to(path: &Path, was: &OpenTo) {
+    let (shown, mode) = (path.display(), was.mode);
+    match &was.still {
+        None => tracing::warn!(
+            event = "state_file_closed",
+            path = %shown,
+            mode = format!("{mode:03o}"),
+            "state file {shown} had mode {mode:03o} and now has 600: others could read what controllers have written, keys too; change those that matter"
+        ),
+        Some(why) => tracing::warn!(
+            event = "state_file_open",
+            path = %shown,
+            mode = format!("{mode:03o}"),
+            "state file {shown} has mode {mode:03o}, which cannot be changed to 600 ({why}): others can read what controllers write, keys too"
+        ),
     }
 }
 
@@ -136,6 +158,7 @@ async fn restore(server: &Server, contents: Contents) -> Result<(), RestoreError
         saved,
         ports_disabled,
         is_rolled_back: _,
+        was_open_to: _,
     } = contents;
     // Before the pipeline, and long before the first frame.
     let ports = ports_disabled.into_iter().map(|port| (port, false));

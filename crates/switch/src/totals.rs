@@ -333,6 +333,7 @@ impl fmt::Display for Text<'_> {
                     misses,
                     entries,
                 } = table;
+                let name = printable::line(name);
                 writeln!(f, "{name:width$} {hits:>12} {misses:>12} {entries:>9}")?;
             }
         }

@@ -1,8 +1,9 @@
 //! Where the trace of packets goes.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, LineWriter, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dataplane::{TraceEvent, TraceRenderer, TraceSink};
@@ -19,7 +20,7 @@ type Trace = (Box<dyn TraceSink>, TraceEnd);
 pub(crate) fn sink(options: &Options) -> Result<Option<Trace>, SwitchError> {
     let out: Box<dyn Write + Send> = match &options.trace_to {
         _ if options.trace => Box::new(io::stdout()),
-        Some(path) => Box::new(File::create(path).map_err(|source| SwitchError::File {
+        Some(path) => Box::new(create(path).map_err(|source| SwitchError::File {
             operation: "write the trace to",
             path: path.clone(),
             source,
@@ -42,6 +43,18 @@ pub(crate) fn sink(options: &Options) -> Result<Option<Trace>, SwitchError> {
         error: Arc::clone(&end.error),
     };
     Ok(Some((Box::new(trace), end)))
+}
+
+/// A file that nobody but its owner reads, an old one too: a trace has what packets and controllers bring.
+fn create(path: &Path) -> io::Result<File> {
+    const OWNERS: u32 = 0o600;
+    let mut options = File::options();
+    let options = options.write(true).create(true).truncate(true).mode(OWNERS);
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(OWNERS))?;
+    }
+    Ok(file)
 }
 
 /// Whether the trace is whole, to be asked when it was dropped.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::TcpStream;
+use stream_socket::Stream;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -95,13 +95,15 @@ impl Drop for Place {
 }
 
 /// Answers are short and waited for; a machine that has gone is found out.
-pub(crate) fn prepare(stream: &TcpStream) {
-    // Without either it works as well, only more slowly.
-    let _ = stream.set_nodelay(true);
+pub(crate) fn prepare(stream: &Stream) {
+    stream.set_nodelay();
+    // Of a Unix socket the kernel tells at once.
+    let Stream::Tcp(stream) = stream else { return };
     let silence = Duration::from_secs(KEEPALIVE_S);
     let keepalive = TcpKeepalive::new()
         .with_time(silence)
         .with_interval(silence);
+    // Without it the connection works as well.
     let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
 }
 

@@ -143,12 +143,36 @@ pub(crate) fn bmv2_priority(info: &TableInfo, priority: i32) -> i32 {
     }
 }
 
-/// BMv2's parameters of a key.
+/// BMv2's parameters of a key, zeros in the place of what is secret.
 pub(crate) fn params(info: &TableInfo, key: &[MatchField]) -> Vec<MatchParam> {
     let fields = info.key.iter().zip(key);
     fields
-        .map(|(field, matched)| param(field.width_bits, matched))
+        .map(|(field, matched)| match field.is_secret {
+            true => param(field.width_bits, &hidden(matched)),
+            false => param(field.width_bits, matched),
+        })
         .collect()
+}
+
+/// Of the same kind, with nothing of what it has.
+pub(crate) fn hidden(matched: &MatchField) -> MatchField {
+    let zero = || vec![0];
+    match matched {
+        MatchField::Exact(_) => MatchField::Exact(zero()),
+        MatchField::Lpm { .. } => MatchField::Lpm {
+            value: zero(),
+            prefix_len: 0,
+        },
+        MatchField::Ternary { .. } => MatchField::Ternary {
+            value: zero(),
+            mask: zero(),
+        },
+        MatchField::Range { .. } => MatchField::Range {
+            low: zero(),
+            high: zero(),
+        },
+        MatchField::Optional(_) => MatchField::Optional(None),
+    }
 }
 
 fn param(bits: u32, matched: &MatchField) -> MatchParam {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::Device;
+use stream_socket::{Listener, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -64,7 +64,12 @@ impl Server {
     }
 
     /// Serves until `shutdown` resolves; calls that are under way then are given up, or go on unheard.
-    pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) {
+    pub async fn serve(
+        self,
+        listener: impl Into<Listener>,
+        shutdown: impl Future<Output = ()> + Send,
+    ) {
+        let listener = listener.into();
         tokio::pin!(shutdown);
         let (connections, mut served) = (Connections::default(), JoinSet::new());
         loop {
@@ -81,7 +86,7 @@ impl Server {
     }
 
     /// One for which there is no place is closed.
-    fn begin(&self, connections: &Connections, served: &mut JoinSet<()>, stream: TcpStream) {
+    fn begin(&self, connections: &Connections, served: &mut JoinSet<()>, stream: Stream) {
         let Some((place, cut)) = connections.admit() else {
             tracing::warn!(
                 event = "thrift_refused",
@@ -114,7 +119,7 @@ struct Received {
 
 struct Connection {
     site: Arc<Site>,
-    stream: TcpStream,
+    stream: Stream,
     place: Place,
     /// What came, from the beginning of a call on.
     received: Vec<u8>,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -143,6 +144,22 @@ impl File {
         Ok(authorities)
     }
 }
+
+/// What is said of a key that others than its owner and group can read or write; none where they cannot, or where the
+/// file is not there.
+pub fn key_open_to_others(path: &Path) -> Option<String> {
+    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    let path = path.display();
+    (mode & OTHERS != 0).then(|| {
+        format!(
+            "{} {path}: has mode {mode:03o}, so every user of this machine can take it: chmod 600 it, and make a new one if anybody may have read it",
+            Purpose::Key
+        )
+    })
+}
+
+/// Read or write, by anybody.
+const OTHERS: u32 = 0o006;
 
 impl Identity {
     /// Of a certificate's file and its key's, at a time since 1970.

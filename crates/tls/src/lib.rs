@@ -12,7 +12,7 @@ mod server;
 mod trouble;
 
 pub use client::{Client, ClientFiles, Connecting, server_name};
-pub use files::{FileError, Purpose};
+pub use files::{FileError, Purpose, key_open_to_others};
 pub use server::{Renewal, Server, ServerFiles};
 pub use trouble::{Trouble, refused};
 

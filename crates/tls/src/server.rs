@@ -86,6 +86,11 @@ impl Server {
         &self.files.certificate
     }
 
+    /// Where its private key is.
+    pub fn key(&self) -> &Path {
+        &self.files.key
+    }
+
     /// Whether the certificate has come to its end.
     pub fn is_expired(&self) -> bool {
         now() > self.state().not_after

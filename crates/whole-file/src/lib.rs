@@ -1,13 +1,19 @@
-//! A file that is written whole or not at all: its new contents stand beside it until they take its place.
-//! Symbolic links stay, and so do a file's permissions; what is no file, such as a pipe, is written directly.
+//! A file that is written whole or not at all: its new contents stand beside it until they take its place, under a
+//! name that nobody can know before. Symbolic links stay, and so do a file's permissions; what is no file, such as a
+//! pipe, is written directly.
 //!
 //! And a file that is read up to a limit: a device, which may have no end, is none.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, chown};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
+
+use tempfile::{NamedTempFile, TempPath};
+
+/// Of a new file, before the umask.
+const NEW_FILE: u32 = 0o666;
 
 /// Writes a file, whole or not at all.
 ///
@@ -74,7 +80,7 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
 /// A file's new contents beside it, which take its place when all of them are on the disk.
 pub struct Staged {
     /// None for an object that is no file, such as a pipe, which was written directly.
-    temporary: Option<PathBuf>,
+    temporary: Option<TempPath>,
     /// The file to replace, behind any symbolic link.
     target: PathBuf,
 }
@@ -94,49 +100,55 @@ impl Staged {
             });
         }
         let target = behind_links(path)?;
+        let temporary = match &existing {
+            Some(existing) => {
+                // A user without write permission gets an error, although the folder would accept a new file.
+                File::options().write(true).open(path)?;
+                // Its contents are nobody else's before it has the permissions of the old one.
+                let temporary = Staged::create(&target, Permissions::from_mode(0o600), bytes)?;
+                // Only root can give it to the owner that it had.
+                let _ = chown(temporary.path(), Some(existing.uid()), Some(existing.gid()));
+                let file = temporary.as_file();
+                file.set_permissions(existing.permissions())?;
+                temporary
+            }
+            None => Staged::create(&target, Permissions::from_mode(NEW_FILE), bytes)?,
+        };
+        Ok(Staged {
+            temporary: Some(temporary.into_temp_path()),
+            target,
+        })
+    }
+
+    fn create(target: &Path, mode: Permissions, bytes: &[u8]) -> io::Result<NamedTempFile> {
         let Some(name) = target.file_name() else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         let mut hidden = OsString::from(".");
         hidden.push(name);
-        hidden.push(format!(".{}.part", std::process::id()));
-        let temporary = target.with_file_name(hidden);
-        let staged = Staged {
-            temporary: Some(temporary.clone()),
-            target,
-        };
-        if let Some(existing) = &existing {
-            // A user without write permission gets an error, although the folder would accept a new
-            // file.
-            File::options().write(true).open(path)?;
-            Staged::create(&temporary, bytes)?;
-            fs::set_permissions(&temporary, existing.permissions())?;
-            // Only root can give it to the owner that it had.
-            let _ = chown(&temporary, Some(existing.uid()), Some(existing.gid()));
-        } else {
-            Staged::create(&temporary, bytes)?;
-        }
-        Ok(staged)
-    }
-
-    fn create(temporary: &Path, bytes: &[u8]) -> io::Result<()> {
-        let mut file = File::create(temporary)?;
-        file.write_all(bytes)?;
+        hidden.push(".");
+        let folder = target.parent().filter(|it| !it.as_os_str().is_empty());
+        // Made with O_EXCL: it follows no link and opens nothing that somebody else has put there.
+        let temporary = tempfile::Builder::new()
+            .prefix(&hidden)
+            .suffix(".part")
+            .permissions(mode)
+            .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        temporary.as_file().write_all(bytes)?;
         // Some file systems find room for it, or none, only now.
-        file.sync_data()
+        temporary.as_file().sync_data()?;
+        Ok(temporary)
     }
 
     /// Puts the contents under the name.
     ///
     /// # Errors
     /// The system's; under the name there is what was there before.
-    pub fn keep(mut self) -> io::Result<()> {
-        match &self.temporary {
-            Some(temporary) => fs::rename(temporary, &self.target)?,
-            None => return Ok(()),
+    pub fn keep(self) -> io::Result<()> {
+        match self.temporary {
+            Some(temporary) => Ok(temporary.persist(&self.target)?),
+            None => Ok(()),
         }
-        self.temporary = None;
-        Ok(())
     }
 }
 
@@ -148,15 +160,6 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
         }
         (Err(error), Err(_)) if error.kind() == io::ErrorKind::NotFound => Ok(path.to_owned()),
         (target, _) => target,
-    }
-}
-
-impl Drop for Staged {
-    fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
-            // It is not there if it could not be made.
-            let _ = fs::remove_file(temporary);
-        }
     }
 }
 
@@ -175,6 +178,22 @@ mod tests {
         write(&path, b"after").expect("written");
         assert_eq!(fs::read(&path).expect("read"), b"after");
         assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 1);
+    }
+
+    /// A name that can be known before is a link to another's file by then.
+    #[test]
+    fn new_contents_have_a_name_of_their_own_each_time_and_the_permissions_of_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        write(&path, b"before").expect("written");
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("its own file");
+        let first = Staged::write(&path, b"after").expect("staged");
+        let second = Staged::write(&path, b"after").expect("staged");
+        let names = [&first, &second].map(|it| it.temporary.as_deref().map(Path::to_owned));
+        assert_ne!(names[0], names[1]);
+        first.keep().expect("kept");
+        let mode = fs::metadata(&path).expect("it is there").mode();
+        assert_eq!(mode & 0o777, 0o640);
     }
 
     #[test]

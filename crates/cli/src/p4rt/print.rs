@@ -11,7 +11,7 @@ use p4runtime_proto::p4::v1::{
     action_profile_group, entity, field_match, p4_data, replica, table_action,
 };
 
-use super::schema::{Object, Schema, ValueType};
+use super::schema::{Object, SECRET, Schema, ValueType, is_secret};
 use super::words::name_text;
 use crate::entries::value;
 
@@ -476,8 +476,13 @@ fn register(schema: &Schema, entry: &RegisterEntry) -> Line {
     let found = schema.register_by_id(entry.register_id);
     let spec = found.and_then(|it| it.type_spec.as_ref()?.type_spec.as_ref());
     let name = schema.short(Object::Register, entry.register_id);
-    if let Some(value) = &entry.data {
-        line.words.push(data(schema, value, spec, &name));
+    let preamble = found.and_then(|it| it.preamble.as_ref());
+    match &entry.data {
+        Some(_) if preamble.is_some_and(|it| is_secret(&it.annotations)) => {
+            line.words.push(SECRET.to_owned());
+        }
+        Some(value) => line.words.push(data(schema, value, spec, &name)),
+        None => {}
     }
     line
 }

@@ -428,6 +428,13 @@ pub fn alias(preamble: &Preamble) -> &str {
     }
 }
 
+/// In the place of what the switch does not tell.
+pub const SECRET: &str = "<secret>";
+
+pub fn is_secret(annotations: &[String]) -> bool {
+    annotations.iter().any(|it| it == "@secret")
+}
+
 /// How a number is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Style {
@@ -444,6 +451,8 @@ enum Style {
 pub struct Format {
     pub kind: Kind,
     style: Style,
+    /// The switch gives zeros in its place, which must not be written again as if they were the value.
+    is_secret: bool,
 }
 
 impl Default for Format {
@@ -451,6 +460,7 @@ impl Default for Format {
         Format {
             kind: Kind::Bits(0),
             style: Style::Hex,
+            is_secret: false,
         }
     }
 }
@@ -463,10 +473,12 @@ impl Format {
     /// By `@format(...)`, as PINS' programs have it; otherwise by width and name.
     fn of(bitwidth: i32, name: &str, annotations: &[String]) -> Format {
         let kind = Kind::of_bitwidth(bitwidth);
+        let is_secret = is_secret(annotations);
         let Kind::Bits(bits) = kind else {
             return Format {
                 kind,
                 style: Style::Decimal,
+                is_secret,
             };
         };
         let annotated = annotations.iter().find_map(|it| {
@@ -480,7 +492,11 @@ impl Format {
             (Some("HEX_STRING"), _) => Style::Hex,
             _ => by_name(bits, name),
         };
-        Format { kind, style }
+        Format {
+            kind,
+            style,
+            is_secret,
+        }
     }
 
     /// Of a register or a digest: 48 bits are a time as often as an address, so only a name makes them one.
@@ -513,6 +529,9 @@ impl Format {
     }
 
     pub fn text(self, bytes: &[u8]) -> String {
+        if self.is_secret {
+            return SECRET.to_owned();
+        }
         let canonical = value::canonical(bytes);
         match (self.kind, self.style) {
             (Kind::Text, _) => match std::str::from_utf8(bytes) {
@@ -646,7 +665,7 @@ impl ValueType {
         let canonical = value::canonical(bytes);
         let named = self.members.iter().find(|(_, it)| *it == canonical);
         match named {
-            Some((name, _)) if !self.members.is_empty() => name.clone(),
+            Some((name, _)) if !self.format.is_secret => name.clone(),
             _ => self.format.text(bytes),
         }
     }

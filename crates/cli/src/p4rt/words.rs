@@ -81,7 +81,7 @@ pub fn quoted(text: &str) -> String {
             '\n' => all.push_str("\\n"),
             '\t' => all.push_str("\\t"),
             '\r' => all.push_str("\\r"),
-            c if c.is_control() => all.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
+            c if !printable::is_harmless(c) => all.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
             c => all.push(c),
         }
     }

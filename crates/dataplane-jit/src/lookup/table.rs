@@ -244,6 +244,7 @@ mod tests {
             kind: *kind,
             width_bits: *width_bits,
             is_signed: false,
+            is_secret: false,
         });
         TableInfo {
             name: "table".into(),

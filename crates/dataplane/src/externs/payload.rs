@@ -231,7 +231,9 @@ impl PayloadExterns {
             ));
         }
         if let Some(param) = params.iter().find(|it| !(1..=64).contains(&it.width_bits)) {
-            let ParamInfo { name, width_bits } = param;
+            let ParamInfo {
+                name, width_bits, ..
+            } = param;
             return invalid(format!(
                 "parameter \"{name}\": expected 1 to 64 bits, found {width_bits}"
             ));

@@ -205,8 +205,10 @@ impl Pass<'_> {
                 let index = self.index(index);
                 let value = index.and_then(|index| self.externs.registers.get(*register, index));
                 let array = &self.ir.registers[register.index()];
+                let is_secret = self.ir.secrets.has_register(*register);
                 self.tracer.emit(|| TraceKind::RegisterRead {
-                    cell: trace::named(&array.name, &value.clone().unwrap_or_default(), array.bits),
+                    cell: trace::named(&array.name, &value.clone().unwrap_or_default(), array.bits)
+                        .hidden_if(is_secret),
                     index: index.filter(|_| value.is_some()),
                 });
                 if let Some(value) = value {
@@ -220,8 +222,9 @@ impl Pass<'_> {
             } => {
                 let (index, value) = (self.index(index), self.number(value));
                 let array = &self.ir.registers[register.index()];
+                let is_secret = self.ir.secrets.has_register(*register);
                 self.tracer.emit(|| TraceKind::RegisterWrite {
-                    cell: trace::named(&array.name, &value, array.bits),
+                    cell: trace::named(&array.name, &value, array.bits).hidden_if(is_secret),
                     index: index.filter(|index| *index < array.cells),
                 });
                 if let Some(index) = index {
@@ -352,7 +355,13 @@ impl Pass<'_> {
         let signature = &self.ir.payload_externs[function.index()];
         self.tracer.emit(|| TraceKind::ChangePayload {
             function: signature.name.clone(),
-            args: named_args(&signature.params, &call.args.map(Int::from)),
+            args: {
+                let args = named_args(&signature.params, &call.args.map(Int::from));
+                let is_secret = |place| self.ir.secrets.has_payload_argument(function, place);
+                let args = args.into_iter().enumerate();
+                args.map(|(place, arg)| arg.hidden_if(is_secret(place)))
+                    .collect()
+            },
         });
     }
 
@@ -403,8 +412,10 @@ impl Pass<'_> {
 
 fn named_args(params: &[ParamInfo], args: &[Int]) -> Vec<TraceValue> {
     let args = params.iter().zip(args);
-    args.map(|(param, arg)| trace::named(&param.name, arg, param.width_bits))
-        .collect()
+    args.map(|(param, arg)| {
+        trace::named(&param.name, arg, param.width_bits).hidden_if(param.is_secret)
+    })
+    .collect()
 }
 
 /// The text of `log_msg` with its arguments at the `{}`, as BMv2 fills it in: what stands between the braces does not
@@ -506,11 +517,19 @@ fn apply(
     let node = &program.ir.table_nodes[id.index()];
     let hit = lookup(tables, pass, id, info);
     pass.tracer.set_line(|| node.line.clone());
-    pass.tracer.emit(|| TraceKind::Table {
-        table: info.name.clone(),
-        key: tables.last_key(info),
-        entry: hit.map(|entry| tables.tables[id.index()].describe(info, entry)),
-        handle: hit.and_then(|entry| tables.tables[id.index()].handle(entry)),
+    pass.tracer.emit(|| {
+        let (table, ir) = (&tables.tables[id.index()], program.ir());
+        let sources = node.key.iter().zip(&info.key);
+        let are_secret = sources
+            .map(|(source, field)| field.is_secret || ir.secrets.are_in(ir, &[], &source.value));
+        let are_secret: Vec<bool> = are_secret.collect();
+        let key = tables.last_key(info).into_iter().zip(&are_secret);
+        TraceKind::Table {
+            table: info.name.clone(),
+            key: key.map(|(value, is)| value.hidden_if(*is)).collect(),
+            entry: hit.map(|entry| table.describe(info, &are_secret, entry)),
+            handle: hit.and_then(|entry| table.handle(entry)),
+        }
     });
     if let Some(counters) = pass.table_counters.get_mut(id.index()) {
         match hit {

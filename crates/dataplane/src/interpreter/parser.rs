@@ -5,7 +5,7 @@ use super::{control_flow::Pass, packet, trace::header_values};
 use crate::{
     bits, limits,
     program::ir::{
-        ExtractTarget, HeaderId, KeyPart, ParserOp, Place, State, StateId, TransitionCase,
+        ExtractTarget, HeaderId, Ir, KeyPart, ParserOp, Place, State, StateId, TransitionCase,
     },
     trace::{self, TraceKind},
     value::{self, Int},
@@ -112,15 +112,24 @@ fn run_state(
     let next = choose(pass, state, &key);
     let parts = state.key.iter().zip(&key);
     pass.tracer.emit(|| TraceKind::Transition {
-        key: parts.map(|(part, value)| key_value(part, value)).collect(),
+        key: parts
+            .map(|(part, value)| key_value(ir, part, value))
+            .collect(),
         next: next.map(|next| ir.parser.states[next.index()].name.clone()),
     });
     Ok(next)
 }
 
-fn key_value(part: &KeyPart, value: &Int) -> trace::TraceValue {
+fn key_value(ir: &Ir, part: &KeyPart, value: &Int) -> trace::TraceValue {
     match part {
-        KeyPart::Value { name, bits, .. } => trace::named(name, value, *bits),
+        KeyPart::Value {
+            name,
+            bits,
+            value: source,
+        } => {
+            let is_secret = ir.secrets.are_in(ir, &[], source);
+            trace::named(name, value, *bits).hidden_if(is_secret)
+        }
         KeyPart::Lookahead { bits, .. } => trace::named("lookahead", value, *bits),
     }
 }

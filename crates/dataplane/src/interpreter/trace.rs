@@ -13,6 +13,7 @@ pub(crate) fn field_value(ir: &Ir, phv: &Phv, field: FieldId) -> TraceValue {
         phv.get(field),
         phv.bits(ir, field),
     )
+    .hidden_if(ir.secrets.has_field(field))
 }
 
 /// A header, with its fields' values where those are wanted.

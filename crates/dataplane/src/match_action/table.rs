@@ -12,7 +12,7 @@ use crate::{
     externs::meter::Meter,
     limits,
     program::{
-        ActionInfo, TableInfo,
+        ActionInfo, HIDDEN, TableInfo,
         ir::{Matcher, MeterKind, TableInit},
     },
     refuse,
@@ -218,12 +218,21 @@ impl Table {
         self.by_key.len()
     }
 
-    /// An entry's key as a person reads it.
-    pub(crate) fn describe(&self, info: &TableInfo, entry: EntryIndex) -> String {
+    /// An entry's key as a person reads it, without the fields that are secret.
+    pub(crate) fn describe(
+        &self,
+        info: &TableInfo,
+        are_secret: &[bool],
+        entry: EntryIndex,
+    ) -> String {
         let Some(slot) = self.slot(entry) else {
             return "?".into();
         };
-        let fields = info.key.iter().zip(&slot.key).map(|(field, matcher)| {
+        let fields = info.key.iter().zip(&slot.key).zip(are_secret);
+        let fields = fields.map(|((field, matcher), is_secret)| {
+            if *is_secret {
+                return HIDDEN.to_owned();
+            }
             let text = |value: &Int| {
                 let bytes = value::to_be_bytes(value, field.width_bits);
                 format_value(&field.name, field.width_bits, &bytes)

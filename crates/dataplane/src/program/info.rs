@@ -53,6 +53,8 @@ pub struct KeyField {
     /// Whether its values are numbers in two's complement. Keys and entries have their bits; only
     /// ranges ask which of two values is less.
     pub is_signed: bool,
+    /// No reader is given what entries have in it.
+    pub is_secret: bool,
 }
 
 impl KeyField {
@@ -168,4 +170,6 @@ pub struct ParamInfo {
     pub name: String,
     /// Width in bits.
     pub width_bits: u32,
+    /// No reader is given its arguments.
+    pub is_secret: bool,
 }

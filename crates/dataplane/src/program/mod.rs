@@ -16,6 +16,9 @@ pub(crate) use load::is_primitive;
 
 use crate::{ActionId, ActionProfileId, CounterId, MeterId, RegisterId, TableId, ValueSetId};
 
+/// What traces and logs show in place of a secret.
+pub(crate) const HIDDEN: &str = "<secret>";
+
 /// A loaded and verified BMv2 JSON program. Cloning shares it.
 #[derive(Debug, Clone)]
 pub struct Program {
@@ -151,6 +154,12 @@ impl Program {
     /// The register array of a fully qualified name.
     pub fn register(&self, name: &str) -> Option<RegisterId> {
         position(&self.ir.registers, |register| register.name == name).map(RegisterId)
+    }
+
+    /// Whether no reader is given a register's cells.
+    pub fn is_secret(&self, register: RegisterId) -> bool {
+        let register = self.ir.registers.get(register.index());
+        register.is_some_and(|register| register.is_secret)
     }
 
     /// The meter array (not a direct meter) of a fully qualified name.

@@ -9,8 +9,11 @@ use std::{
     sync::Arc,
 };
 
-use super::{Stage, TraceEvent, TraceKind, TraceValue};
-use crate::{DropReason, PortId, Stream, limits, program::ir::SourceLine};
+use super::{Stage, TraceEvent, TraceHeader, TraceKind, TraceValue};
+use crate::{
+    DropReason, PortId, Stream, limits,
+    program::{HIDDEN, ir::SourceLine},
+};
 
 /// Frames with copies whose copies are numbered; the copies of an older one begin at 1 again.
 const FRAMES_WITH_COPIES_MAX: usize = 256;
@@ -269,7 +272,7 @@ impl Lines<'_> {
                 "Parser state '{state}' has no switch, going to default next state"
             ));
         }
-        let key: String = key.iter().map(|part| hexadecimal(&part.value)).collect();
+        let key: String = key.iter().map(|part| shown(part, hexadecimal)).collect();
         self.debug(format_args!("Parser state '{state}': key is {key}"));
     }
 
@@ -287,7 +290,7 @@ impl Lines<'_> {
 
     fn action(&mut self, action: &str, args: &[TraceValue], is_of_table: bool) {
         if is_of_table {
-            let args: String = args.iter().map(|arg| shortest(&arg.value) + ",").collect();
+            let args: String = args.iter().map(|arg| shown(arg, shortest) + ",").collect();
             self.debug(format_args!("Action entry is {action} - {args}"));
         }
         self.trace_at_source(format_args!("Action {action}"));
@@ -343,8 +346,11 @@ impl Lines<'_> {
                 self.trace_at_source(format_args!("Condition \"{text}\" is {holds}"));
             }
             TraceKind::Assign { old, new } => {
-                let new = shortest(new);
-                self.trace_at_source(format_args!("Primitive {} = 0x{new}", old.name));
+                let new = match old.is_secret {
+                    true => HIDDEN.to_owned(),
+                    false => format!("0x{}", shortest(new)),
+                };
+                self.trace_at_source(format_args!("Primitive {} = {new}", old.name));
             }
             TraceKind::HeaderAdded(header) => {
                 self.trace_at_source(format_args!("Primitive {header}.setValid()"));
@@ -366,7 +372,7 @@ impl Lines<'_> {
                 Some(index) => self.trace(format_args!(
                     "Read register '{}' at index {index} read value {}",
                     cell.name,
-                    number(&cell.value)
+                    shown(cell, number)
                 )),
                 None => self.out_of_range("read register", &cell.name),
             },
@@ -374,7 +380,7 @@ impl Lines<'_> {
                 Some(index) => self.trace(format_args!(
                     "Wrote register '{}' at index {index} with value {}",
                     cell.name,
-                    number(&cell.value)
+                    shown(cell, number)
                 )),
                 None => self.out_of_range("write register", &cell.name),
             },
@@ -439,10 +445,18 @@ fn key_lines(key: &[TraceValue]) -> String {
             out,
             "* {:width$}: {}",
             field.name,
-            hexadecimal(&field.value)
+            shown(field, hexadecimal)
         );
     }
     out
+}
+
+/// A value in a form, unless it is secret.
+fn shown(value: &TraceValue, form: fn(&[u8]) -> String) -> String {
+    match value.is_secret {
+        true => HIDDEN.to_owned(),
+        false => form(&value.value),
+    }
 }
 
 /// Every byte.
@@ -531,6 +545,7 @@ mod tests {
             name: name.to_owned(),
             width_bits: 8 * value.len() as u32,
             value: value.to_vec(),
+            is_secret: false,
         }
     }
 

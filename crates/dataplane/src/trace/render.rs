@@ -8,7 +8,10 @@
 use std::{fmt, sync::Arc};
 
 use super::{Stage, TraceEvent, TraceHeader, TraceKind, TraceValue};
-use crate::{DropReason, Nanos, Stream, color, limits, program::is_generated_name};
+use crate::{
+    DropReason, Nanos, Stream, color, limits,
+    program::{HIDDEN, is_generated_name},
+};
 
 /// Where the places in the source begin, in characters.
 const SOURCE_COLUMN: usize = 90;
@@ -98,7 +101,9 @@ impl TraceRenderer {
         match &event.kind {
             // Later passes parse what the deparser has written, of which each field was told.
             TraceKind::Extract(_) | TraceKind::Transition { .. } => event.pass > 1,
-            TraceKind::Assign { old, new } => old.value == *new || is_temporary(&old.name),
+            TraceKind::Assign { old, new } => {
+                (old.value == *new && !old.is_secret) || is_temporary(&old.name)
+            }
             TraceKind::Table { table, key, .. } => key.is_empty() && is_generated_name(table),
             // Without a table before it, the compiler calls an action of its own.
             TraceKind::Action { .. } => self.is_generated || !self.follows_table,
@@ -237,6 +242,9 @@ impl fmt::Display for TraceHeader {
 }
 
 fn text_of(value: &TraceValue) -> String {
+    if value.is_secret {
+        return HIDDEN.to_owned();
+    }
     format_value(&value.name, value.width_bits, &value.value)
 }
 
@@ -363,6 +371,9 @@ fn is_key(key: &[TraceValue], entry: &str) -> bool {
 /// What was 0 was mostly nothing at all.
 fn fmt_assign(f: &mut fmt::Formatter<'_>, old: &TraceValue, new: &[u8]) -> fmt::Result {
     let name = old.name.strip_prefix(SCALARS).unwrap_or(&old.name);
+    if old.is_secret {
+        return write!(f, "{name} := {HIDDEN}");
+    }
     let value = format_value(&old.name, old.width_bits, new);
     write!(f, "{name} := {value}")?;
     match old.value.iter().all(|byte| *byte == 0) {

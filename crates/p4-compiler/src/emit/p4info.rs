@@ -7,7 +7,9 @@ use super::annotation::{self, Constant};
 use super::ids::{Kind, Symbols, member_faults, member_ids};
 use super::p4info_externs::extern_kind;
 use crate::diagnostic::Sink;
-use crate::ir::{self, Annotation, ExprKind, Key, Program, has_annotation, string_annotation};
+use crate::ir::{
+    self, Annotation, ExprKind, Key, Program, has_annotation, is_secret, string_annotation,
+};
 use crate::lower::{Resources, TableInfo};
 use crate::source::Span;
 use crate::types::Type;
@@ -22,6 +24,16 @@ pub fn value_bytes(value: &BigInt, width: u32) -> Vec<u8> {
     bytes.extend(significant);
     bytes
 }
+
+/// What an action's or a table's `@secret` covers says so itself, so that a controller looks in one place.
+fn add_secret(annotations: &mut Vec<String>, is_covered: bool) {
+    let is_said = |annotation: &String| annotation.as_str() == SECRET;
+    if is_covered && !annotations.iter().any(is_said) {
+        annotations.push(SECRET.to_owned());
+    }
+}
+
+const SECRET: &str = "@secret";
 
 pub struct Writer<'a> {
     pub program: &'a Program,
@@ -47,8 +59,9 @@ pub fn write(program: &Program, resources: &Resources, sink: &mut Sink) -> p4::P
     }
     for action in &resources.actions {
         let name = &action.name;
-        let in_table = |table: &TableInfo| table.actions.iter().any(|(known, _)| known == name);
-        writer.action(name, action.action, resources.tables.iter().any(in_table));
+        let in_table = |table: &&TableInfo| table.actions.iter().any(|(known, _)| known == name);
+        let tables: Vec<_> = resources.tables.iter().filter(in_table).collect();
+        writer.action(name, action.action, &tables);
     }
     for object in &resources.externs {
         writer.object(object);
@@ -292,7 +305,7 @@ impl Writer<'_> {
         let mut out = p4::Table {
             preamble: Some(self.preamble(Kind::Table, &table.name, &decl.annotations, &[])),
             size: table.size as i64,
-            match_fields: self.match_fields(&decl.keys),
+            match_fields: self.match_fields(&decl.keys, is_secret(&decl.annotations)),
             is_const_table: decl.entries.as_ref().is_some_and(|(is_const, _)| *is_const),
             has_initial_entries: decl
                 .entries
@@ -366,7 +379,7 @@ impl Writer<'_> {
         Some(value_bytes(&number, width))
     }
 
-    fn match_fields(&mut self, keys: &[Key]) -> Vec<p4::MatchField> {
+    fn match_fields(&mut self, keys: &[Key], is_table_secret: bool) -> Vec<p4::MatchField> {
         let lists: Vec<&[Annotation]> = keys.iter().map(|key| key.annotations.as_slice()).collect();
         let ids = self.member_ids(&lists);
         let mut out = Vec::new();
@@ -381,7 +394,8 @@ impl Writer<'_> {
                 _ => continue,
             };
             let (bitwidth, type_name) = self.described(&key.expr.ty);
-            let (annotations, structured_annotations) = self.annotations(&key.annotations, &[]);
+            let (mut annotations, structured_annotations) = self.annotations(&key.annotations, &[]);
+            add_secret(&mut annotations, is_table_secret);
             out.push(p4::MatchField {
                 id,
                 name: key.name.clone(),
@@ -398,7 +412,7 @@ impl Writer<'_> {
     }
 
     /// An action that no table has gets its arguments from the program, none from a controller.
-    fn action(&mut self, name: &str, id: usize, in_table: bool) {
+    fn action(&mut self, name: &str, id: usize, tables: &[&TableInfo]) {
         let decl = &self.program.actions[id];
         if has_annotation(&decl.annotations, "hidden") {
             return;
@@ -407,17 +421,21 @@ impl Writer<'_> {
             .parameters
             .iter()
             .map(|id| &self.program.vars[*id])
-            .filter(|var| in_table && var.direction == ir::Direction::None)
+            .filter(|var| !tables.is_empty() && var.direction == ir::Direction::None)
             .collect();
         let lists: Vec<&[Annotation]> = parameters
             .iter()
             .map(|var| var.annotations.as_slice())
             .collect();
         let ids = self.member_ids(&lists);
+        let is_tables_secret =
+            |table: &&TableInfo| is_secret(&self.program.tables[table.table].annotations);
+        let are_secret = is_secret(&decl.annotations) || tables.iter().any(is_tables_secret);
         let mut params = Vec::new();
         for (var, id) in parameters.iter().zip(ids) {
             let (bitwidth, type_name) = self.described(&var.ty);
-            let (annotations, structured_annotations) = self.annotations(&var.annotations, &[]);
+            let (mut annotations, structured_annotations) = self.annotations(&var.annotations, &[]);
+            add_secret(&mut annotations, are_secret);
             params.push(p4::action::Param {
                 id,
                 name: ir::name_annotation(&var.annotations).unwrap_or_else(|| var.name.to_string()),

@@ -550,6 +550,11 @@ pub fn annotation_ints(annotation: &Annotation) -> impl Iterator<Item = BigInt> 
     })
 }
 
+/// Whether `@secret` keeps what a controller writes there from every reader.
+pub fn is_secret(annotations: &[Annotation]) -> bool {
+    has_annotation(annotations, "secret")
+}
+
 pub fn has_annotation(annotations: &[Annotation], which: &str) -> bool {
     annotations
         .iter()

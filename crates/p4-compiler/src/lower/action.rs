@@ -7,6 +7,17 @@ use super::place::Place;
 use super::{ActionInfo, Binding, Lower, qualify};
 use crate::ir::{self, Direction, Expr};
 
+/// A parameter as the control plane gives it.
+fn runtime_datum(var: &ir::Var, action: &ir::Action, bitwidth: u32) -> RuntimeDatum {
+    let name = ir::name_annotation(&var.annotations).unwrap_or_else(|| var.name.to_string());
+    let secret = ir::is_secret(&var.annotations) || ir::is_secret(&action.annotations);
+    RuntimeDatum {
+        name,
+        bitwidth,
+        secret,
+    }
+}
+
 impl Lower<'_> {
     /// The name for the control plane, in the control instance that is being lowered.
     pub fn action_name(&self, id: usize) -> String {
@@ -93,9 +104,7 @@ impl Lower<'_> {
             };
             let place = Place::Data(runtime_data.len() as u32, var.ty.clone());
             self.env.insert(*parameter, Binding::Place(place));
-            let name =
-                ir::name_annotation(&var.annotations).unwrap_or_else(|| var.name.to_string());
-            runtime_data.push(RuntimeDatum { name, bitwidth });
+            runtime_data.push(runtime_datum(var, action, bitwidth));
         }
         // The action stands alone; `exit` must do the copy-out of the controls around it.
         let is_shared = |block: &PendingBlock| action.is_global || block.repeated;

@@ -4,7 +4,7 @@ use bmv2_json::{AttributeValue, CounterArray, ExternInstance, MeterArray, Regist
 use num_traits::ToPrimitive as _;
 
 use super::Lower;
-use crate::ir::{Annotation, ExprKind, Instance};
+use crate::ir::{Annotation, ExprKind, Instance, is_secret};
 use crate::limits;
 use crate::source::Span;
 use crate::types::Type;
@@ -188,6 +188,7 @@ impl Lower<'_> {
                     size,
                     bitwidth,
                     shared,
+                    secret: is_secret(&object.annotations),
                 });
             }
             "direct_counter" | "direct_meter" | "action_profile" | "action_selector" => {}

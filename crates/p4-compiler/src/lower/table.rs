@@ -1,6 +1,5 @@
 //! Tables: keys, entries, default actions and the externs that tables own.
 
-use std::collections::HashMap;
 
 use bmv2_json::{ActionProfile, DefaultEntry, MatchKey, Selector, Table, TableKey, Value};
 use num_bigint::BigInt;
@@ -83,6 +82,7 @@ impl Lower<'_> {
             name: Some(key.name.clone()),
             target,
             mask: bits,
+            secret: ir::is_secret(&key.annotations),
         };
         (json, Some(input))
     }
@@ -144,7 +144,12 @@ impl Lower<'_> {
             .into_iter()
             .filter_map(|(_, value)| value)
             .collect();
-        let keys: Vec<TableKey> = keys.into_iter().map(|(key, _)| key).collect();
+        let is_secret = ir::is_secret(&table.annotations);
+        let keys = keys.into_iter().map(|(key, _)| TableKey {
+            secret: key.secret || is_secret,
+            ..key
+        });
+        let keys: Vec<TableKey> = keys.collect();
         let match_type = self.match_type(&keys, table);
         let (mut action_ids, mut actions) = (Vec::new(), Vec::new());
         let mut listed = Vec::new();
@@ -159,8 +164,10 @@ impl Lower<'_> {
         let counter = self.direct(table, "counters", &name);
         let meter = self.direct(table, "meters", &name);
         let default = self.default_entry(table, &name, &mut action_ids, &mut actions, &mut listed);
+        if is_secret {
+            self.keep_arguments_secret(&action_ids);
+        }
         let entries = self.entries(table, &name);
-        self.check_twins(table, entries.as_deref().unwrap_or_default());
         if let (Some(_), Some((_, written))) = (profile, &table.entries)
             && let Some(first) = written.first()
         {
@@ -209,41 +216,12 @@ impl Lower<'_> {
         }
     }
 
-    /// Entries of one key and rank, which a switch does not take.
-    fn check_twins(&mut self, table: &ir::Table, entries: &[bmv2_json::Entry]) {
-        let Some((_, written)) = &table.entries else {
-            return;
-        };
-        let ranked = |key: &MatchKey| {
-            !matches!(
-                key,
-                MatchKey::Exact { .. } | MatchKey::Valid { .. } | MatchKey::Lpm { .. }
-            )
-        };
-        let keys = table
-            .keys
-            .iter()
-            .filter(|key| &*key.match_kind != "selector");
-        let widths: Vec<u32> = keys
-            .map(|key| self.program.width(&key.expr.ty).unwrap_or(0))
-            .collect();
-        let mut seen: HashMap<(Vec<String>, u32), usize> = HashMap::new();
-        for (at, entry) in entries.iter().enumerate() {
-            let is_ranked = entry.match_key.iter().any(ranked);
-            let sets = entry.match_key.iter().zip(&widths);
-            let key = sets.map(|(key, width)| matched_text(key, *width)).collect();
-            let rank = if is_ranked { entry.priority } else { 0 };
-            let first = *seen.entry((key, rank)).or_insert(at);
-            if let (Some(first), Some(second)) = (written.get(first), written.get(at))
-                && first.span != second.span
-            {
-                self.sink
-                    .error(
-                        "E0425",
-                        second.span,
-                        "an entry with these keys is there already",
-                    )
-                    .note_at(first.span, "first here");
+    /// Of a secret table; another table with one of these actions gets them as secrets too.
+    fn keep_arguments_secret(&mut self, action_ids: &[u32]) {
+        for action in &mut self.json.actions {
+            if action_ids.contains(&action.id) {
+                let parameters = action.runtime_data.iter_mut();
+                parameters.for_each(|parameter| parameter.secret = true);
             }
         }
     }
@@ -546,24 +524,6 @@ impl Lower<'_> {
             ExprKind::Member(_, index) => Some(BigInt::from(index)),
             _ => None,
         }
-    }
-}
-
-/// What a key's set matches, as text: of a prefix and a mask the bits that count.
-fn matched_text(key: &MatchKey, width: u32) -> String {
-    let number = |text: &str| BigInt::parse_bytes(text.trim_start_matches("0x").as_bytes(), 16);
-    match key {
-        MatchKey::Lpm { key, prefix_length } => {
-            let cut = width.saturating_sub(*prefix_length);
-            let value = number(key).unwrap_or_default() >> cut;
-            format!("{value:x}/{prefix_length}")
-        }
-        MatchKey::Ternary { key, mask } => {
-            let (value, mask) = (number(key), number(mask));
-            let (value, mask) = (value.unwrap_or_default(), mask.unwrap_or_default());
-            format!("{:x}&{mask:x}", value & &mask)
-        }
-        other => format!("{other:?}"),
     }
 }
 

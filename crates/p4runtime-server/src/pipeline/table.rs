@@ -43,6 +43,8 @@ pub(crate) struct Field {
     /// What the data plane matches. Its kind is another one where BMv2 JSON has no `optional`: p4c writes `ternary`.
     pub(crate) key: KeyField,
     pub(crate) values: Values,
+    /// No reader is given what entries have in it.
+    pub(crate) is_secret: bool,
 }
 
 /// An action of a table.
@@ -219,6 +221,7 @@ fn fields(
                 kind,
                 key: key.clone(),
                 values,
+                is_secret: key.is_secret,
             }),
             values => Err(format!(
                 "match field {} is \"{}\" ({kind:?}, {} bits), in the device config it is \"{}\" ({:?}, {} bits){}",

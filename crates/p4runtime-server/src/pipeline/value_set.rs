@@ -70,6 +70,7 @@ fn fields(
                 is_signed: false,
             },
             values,
+            is_secret: false,
         })
     });
     fields.collect()

@@ -108,3 +108,49 @@ async fn it_begins_where_there_is_none_and_only_for_the_primary() {
         .await;
     assert_eq!(set.unwrap_err().code(), Code::PermissionDenied);
 }
+
+/// What nobody reads goes over as it is, not as the zeros that a reader finds.
+#[tokio::test]
+async fn secrets_go_over_to_another_pipeline_though_nobody_reads_them() {
+    let secret = |json: &str, before: &str| {
+        assert!(json.contains(before));
+        let with = before.replace('}', ", \"secret\": true}");
+        json.replace(before, &with)
+    };
+    let json = secret(harness::JSON, r#"{"name": "port", "bitwidth": 9}"#);
+    let json = secret(
+        &json,
+        r#"{"name": "ingress.slots", "id": 0, "size": 131072, "bitwidth": 48}"#,
+    );
+    let config = || ForwardingPipelineConfig {
+        p4_device_config: json.clone().into_bytes(),
+        ..harness::config()
+    };
+    let harness = harness::Harness::without_pipeline(Default::default()).await;
+    let mut primary = harness.primary().await;
+    let set = primary.set_pipeline(Action::VerifyAndCommit, Some(config()));
+    set.await.unwrap();
+    let forward = crate::table_entries::forward_entry(0xa, 2);
+    primary.write_one(Type::Insert, forward).await.unwrap();
+    let cell = crate::registers::cell(7, &[9]);
+    primary.write_one(Type::Modify, cell).await.unwrap();
+    assert_eq!(crate::registers::read_cell(&mut primary, 7).await, [0]);
+    let kept = || {
+        harness.switch.in_switch(0, |switch| {
+            let program = switch.program().unwrap();
+            let (slots, table) = (
+                program.register("ingress.slots"),
+                program.table("ingress.forward"),
+            );
+            let entries = switch.entries(table.unwrap());
+            let args = entries.iter().filter_map(|entry| entry.action.call());
+            let args: Vec<_> = args.map(|call| call.args.clone()).collect();
+            (switch.register_cell(slots.unwrap(), 7).unwrap(), args)
+        })
+    };
+    let before = kept();
+    assert_eq!(before, (vec![9], vec![vec![vec![2]]]));
+    let set = primary.set_pipeline(Action::ReconcileAndCommit, Some(config()));
+    set.await.unwrap();
+    assert_eq!(kept(), before);
+}

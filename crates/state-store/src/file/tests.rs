@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use control::{Batch, Note};
 use dataplane::{MulticastGroup, PortId, Replica};
 use redb::StorageBackend;
-use redb::backends::FileBackend;
 
 use super::*;
 use control::Origin;

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use dataplane::{Severity, limits};
+use stream_socket::{Address, unix_path};
 
 use crate::options::{DEFAULT_GRPC_ADDRESS, Options, VERSION};
 use crate::say;
@@ -115,6 +116,14 @@ impl Bmv2 {
         // Above info there is nothing of packets but what is wrong with them, which counters tell too.
         self.log.is_some() && self.log_from.is_some_and(|from| from <= Severity::Info)
     }
+
+    /// Where the log's files are.
+    pub(crate) fn log_path(&self) -> Option<&Path> {
+        match &self.log {
+            Some(LogTo::File { path, .. }) => Some(path),
+            _ => None,
+        }
+    }
 }
 
 /// Where the log goes.
@@ -171,7 +180,7 @@ pub(crate) fn tell_ready(log: Option<&Log>, services: &Services) {
     }
     if let Some(log) = log {
         // Scripts wait for these lines.
-        if let Some(address) = services.thrift_address() {
+        if let Some(Address::Ip(address)) = services.thrift_address() {
             let port = address.port();
             log.tell(
                 Severity::Info,
@@ -295,7 +304,15 @@ impl Request {
                 self.rest.replay_at = Duration::from_secs(number(spec, text, 0, u32::MAX)?.into());
             }
             Does::Pcap => self.rest.recordings = Some(folder(text)?),
-            Does::GrpcServerAddr => self.grpc = address(spec, text)?.to_string(),
+            Does::GrpcServerAddr => {
+                self.grpc = match unix_path(text) {
+                    Some(path) => {
+                        path.map_err(|why| Mistake(format!("--{}: {why}", spec.long)))?;
+                        text.to_owned()
+                    }
+                    None => address(spec, text)?.to_string(),
+                };
+            }
             Does::GrpcSsl => self.tls.is_on = true,
             Does::GrpcClientAuth => self.tls.asks_clients = true,
             Does::GrpcCaCert => self.tls.authorities = file(spec, text)?,

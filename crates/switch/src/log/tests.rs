@@ -118,3 +118,30 @@ fn an_output_that_fails_does_not_stop_whoever_tells() {
     drop(log);
     assert!(lines.0.take_left_out().is_empty());
 }
+
+/// What a program's author may call a register.
+#[test]
+fn a_name_that_others_chose_ends_no_line_and_commands_no_terminal() {
+    const NAME: &str = "cells\n2026-11-27T00:00:00Z ERROR all is lost\x1b[2J\u{9b}31m\u{202e}";
+    for format in [LogFormat::Text, LogFormat::Json] {
+        let (permit, may_take) = channel();
+        let (taken, lines_taken) = channel();
+        let (log, lines) = Log::to(SlowReader { may_take, taken }).expect("a thread");
+        permit.send(()).expect("the reader is there");
+        let subscriber = tracing_subscriber::registry().with(layer(format, lines));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(event = "p4info_lacks", name = NAME, %NAME, "no \"{NAME}\"");
+        });
+        let line = lines_taken.recv().expect("a line");
+        drop(log);
+        let line = String::from_utf8(line).expect("text");
+        let (line, rest) = line.split_once('\n').expect("its end");
+        assert_eq!(rest, "", "{format:?}");
+        assert!(line.chars().all(printable::is_harmless), "{line:?}");
+        assert!(line.contains("all is lost\\u001b[2J"), "{line}");
+        if format == LogFormat::Json {
+            let event: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            assert_eq!(event["name"], NAME);
+        }
+    }
+}

@@ -221,9 +221,9 @@ async fn entries(
     if n_left_out > 0 {
         selected.left_out.push((name.to_owned(), n_left_out as u64));
     }
-    for entry in shown.into_iter().take(n_pairs) {
+    for (number, entry) in (1..).zip(shown.into_iter().take(n_pairs)) {
         room.take();
-        let labels = labels(&info, &entry);
+        let labels = labels(&info, &entry, number);
         let mut value = entry.counter;
         if let Some(theirs) = others.get(&(entry.key, entry.priority)) {
             add(&mut value, *theirs);
@@ -237,8 +237,9 @@ async fn entries(
     Some(())
 }
 
-/// A label a field of the key, and the priority where there are some.
-fn labels(info: &TableInfo, entry: &TableEntry) -> Vec<(String, String)> {
+/// A label a field of the key, and the priority where there are some. Entries with a secret in the key are told apart
+/// by numbers.
+fn labels(info: &TableInfo, entry: &TableEntry, number: usize) -> Vec<(String, String)> {
     let mut labels: Vec<(String, String)> = Vec::new();
     for (field, matched) in info.key.iter().zip(&entry.key) {
         let mut name = label_name(&field.name);
@@ -247,6 +248,9 @@ fn labels(info: &TableInfo, entry: &TableEntry) -> Vec<(String, String)> {
             name.push('_');
         }
         labels.push((name, shown(field, matched)));
+    }
+    if info.key.iter().any(|field| field.is_secret) {
+        labels.push(("entry".to_owned(), number.to_string()));
     }
     if info.has_priority() {
         labels.push(("priority".to_owned(), entry.priority.to_string()));
@@ -261,6 +265,9 @@ fn label_name(field: &str) -> String {
 }
 
 fn shown(field: &KeyField, matched: &MatchField) -> String {
+    if field.is_secret {
+        return "<secret>".to_owned();
+    }
     let number = |bytes: &[u8]| number(field.width_bits, bytes);
     match matched {
         MatchField::Exact(value) => number(value),
@@ -380,6 +387,7 @@ mod tests {
                 kind: MatchKind::Exact,
                 width_bits,
                 is_signed: false,
+                is_secret: false,
             };
             shown(&field, &matched)
         };

@@ -244,12 +244,38 @@ fn p4runtime_is_served_unless_there_are_only_captures() {
 }
 
 #[test]
+fn unix_sockets_are_named_as_grpc_names_them_and_abstract_ones_are_refused() {
+    let options = |words: &[&str]| parse(&[&["-i", "1@a"], words].concat());
+    let served = options(&["--grpc", "unix:///run/s1.sock", "--socket-mode", "660"]).unwrap();
+    assert_eq!(served.grpc_address(), "unix:/run/s1.sock".parse().ok());
+    assert_eq!(served.socket_mode, Some(0o660));
+    let served = options(&["--thrift-socket", "t.sock"]).unwrap();
+    assert_eq!(served.thrift_address(), "unix:t.sock".parse().ok());
+    for (words, reason) in [
+        (&["--grpc", "unix:@s1"][..], "found an abstract name"),
+        (&["--thrift-socket", "@s1"], "found an abstract name"),
+        (&["--socket-mode", "660"], "expected a Unix socket"),
+        (&["--grpc", "unix:s", "--socket-mode", "888"], "in octal"),
+        (
+            &["--grpc", "unix:s", "--thrift-socket", "s"],
+            "name another file",
+        ),
+        (
+            &["--thrift-socket", "s", "--thrift-port", "1"],
+            "cannot be used",
+        ),
+    ] {
+        let error = options(words).expect_err(reason);
+        assert!(error.contains(reason), "{words:?}: {error}");
+    }
+}
+
+#[test]
 fn thrift_is_served_on_loopback_where_a_port_is_given() {
     let options = parse(&["-i", "1@a"]).unwrap();
     assert_eq!(options.thrift_address(), None);
     let options = parse(&["-i", "1@a", "--thrift-port", "9090"]).unwrap();
-    let expected = SocketAddr::from(([127, 0, 0, 1], 9090));
-    assert_eq!(options.thrift_address(), Some(expected));
+    assert_eq!(options.thrift_address(), "127.0.0.1:9090".parse().ok());
     for (arguments, reason) in [
         (&["--thrift-addr", "::1"][..], "--thrift-port <PORT>"),
         (

@@ -210,6 +210,36 @@ fn beyond_this_machine_plaintext_has_to_be_asked_for() {
 }
 
 #[test]
+fn a_key_that_every_user_of_the_machine_can_read_is_warned_of() {
+    let here = Certificates::new("open-key");
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(&here.server.key, readable).expect("our own file");
+    let switch = Running::start_that_logs(
+        &here
+            .options()
+            .iter()
+            .map(String::as_str)
+            .chain(["--grpc", "127.0.0.1:0"])
+            .collect::<Vec<_>>(),
+    );
+    let said = switch.before.join("\n");
+    assert!(said.contains("tls_key_open"), "{said}");
+    let key = here.server.key.display();
+    let expected = format!("private key {key}: has mode 644");
+    assert!(said.contains(&expected), "{said}");
+    switch.stop("-TERM");
+}
+
+#[test]
+fn metrics_beyond_this_machine_are_warned_of() {
+    let beyond = ["--grpc", "127.0.0.1:0", "--metrics", "0.0.0.0:0"];
+    let switch = Running::start_that_logs(&beyond);
+    let said = switch.before.join("\n");
+    assert!(said.contains("metrics_beyond_loopback"), "{said}");
+    switch.stop("-TERM");
+}
+
+#[test]
 fn files_that_cannot_be_used_keep_the_switch_from_starting() {
     let here = Certificates::new("files");
     let certificate = here.server.certificate.display().to_string();

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use control::{Pipeline, Places, Reading};
-use dataplane::{ActionCall, MatchField, Program, TableAction, TableEntry, TableId};
+use dataplane::{ActionCall, MatchField, Program, TableAction, TableEntry, TableInfo};
 use serde_json::{Map, Value, json};
 
 use crate::call::{Answer, Answered, Refusal};
+use crate::key::hidden;
 use crate::site::Site;
 use bmv2_thrift::limits::ANSWER_BYTES_MAX;
 
@@ -41,9 +42,9 @@ async fn tables(reading: &Reading, pipeline: &Pipeline) -> Result<Value, Refusal
     for (id, info) in shown {
         let (mut places, mut entries) = (Places::ALL, Vec::new());
         while let Some(some) = reading.entries(id, &mut places).await? {
-            entries.extend(some.iter().map(|entry| entry_json(program, entry)));
+            entries.extend(some.iter().map(|entry| entry_json(program, info, entry)));
         }
-        let default = default_action(reading, id).await?;
+        let default = reading.default_action(id).await?;
         let default = default.map(|action| action_json(program, &action));
         let table = json!({"entries": entries, "default": default});
         tables.insert(info.name.clone(), table);
@@ -51,14 +52,13 @@ async fn tables(reading: &Reading, pipeline: &Pipeline) -> Result<Value, Refusal
     Ok(Value::Object(tables))
 }
 
-async fn default_action(reading: &Reading, id: TableId) -> Result<Option<TableAction>, Refusal> {
-    Ok(reading
-        .of_first(move |switch| switch.default_action(id))
-        .await?)
-}
-
-fn entry_json(program: &Program, entry: &TableEntry) -> Value {
-    let key: Vec<String> = entry.key.iter().map(match_text).collect();
+fn entry_json(program: &Program, info: &TableInfo, entry: &TableEntry) -> Value {
+    let key = info.key.iter().zip(&entry.key);
+    let key = key.map(|(field, matched)| match field.is_secret {
+        true => match_text(&hidden(matched)),
+        false => match_text(matched),
+    });
+    let key: Vec<String> = key.collect();
     json!({
         "key": key,
         "priority": entry.priority,
@@ -107,8 +107,9 @@ async fn profiles(reading: &Reading, pipeline: &Pipeline) -> Result<Value, Refus
     let program = pipeline.program();
     let mut profiles = Map::new();
     for (id, info) in program.action_profiles() {
-        let read = move |switch: &dataplane::Switch| (switch.members(id), switch.groups(id));
-        let (members, groups) = reading.of_first(read).await?;
+        let members = reading.members(id).await?;
+        let read = move |switch: &dataplane::Switch| switch.groups(id);
+        let groups = reading.of_first(read).await?;
         let members = members
             .iter()
             .map(|member| json!({"id": member.id, "call": call_json(program, &member.action)}));

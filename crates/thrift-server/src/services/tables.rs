@@ -612,11 +612,15 @@ fn action_entry(pipeline: &Pipeline, action: Option<&TableAction>) -> ActionEntr
     }
 }
 
-/// An action's name and its arguments.
+/// An action's name and its arguments, zeros in the place of those that are secret.
 pub(super) fn name_and_args(pipeline: &Pipeline, call: &ActionCall) -> (String, Vec<Vec<u8>>) {
     let info = pipeline.program().action_info(call.action);
     let name = info.map_or_else(String::new, |info| info.name.clone());
-    (name, call.args.clone())
+    let params = info.into_iter().flat_map(|info| &info.params);
+    let are_secret = params.map(|param| param.is_secret);
+    let args = call.args.iter().zip(are_secret);
+    let args = args.map(|(arg, is_secret)| if is_secret { vec![0] } else { arg.clone() });
+    (name, args.collect())
 }
 
 fn expect_counters(target: &Target) -> Result<(), Refusal> {

@@ -123,6 +123,9 @@ impl Issued {
 pub fn write(path: PathBuf, text: &str) -> PathBuf {
     let new = path.with_extension("new");
     std::fs::write(&new, text).expect("a file");
+    // A key that others can read is warned of.
+    let owners = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&new, owners).expect("its own file");
     std::fs::rename(&new, &path).expect("its name");
     path
 }

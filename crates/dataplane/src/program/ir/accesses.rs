@@ -5,6 +5,7 @@ use super::{
     AnyStack, BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, ParserOp, Place,
     Primitive, UnionExpr, instances,
 };
+use crate::RegisterId;
 
 /// Takes what is accessed.
 pub trait Accesses {
@@ -22,6 +23,15 @@ pub trait Accesses {
 
     /// A header is written as a whole, or becomes valid or invalid.
     fn turn(&mut self, header: HeaderId);
+
+    /// An argument of the action is read.
+    fn argument(&mut self, _place: usize) {}
+
+    /// A register's cell is read.
+    fn read_register(&mut self, _register: RegisterId) {}
+
+    /// A register's cell is written.
+    fn write_register(&mut self, _register: RegisterId) {}
 
     /// A hash is computed. What it is over is not told.
     fn calculate(&mut self, _calculation: CalculationId) {}
@@ -73,11 +83,8 @@ impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
     /// A number is read.
     pub fn number(&mut self, expr: &Expr) {
         match expr {
-            Expr::Const(_)
-            | Expr::Param(_)
-            | Expr::ValidBit(_)
-            | Expr::LastStackIndex(_)
-            | Expr::StackSize(_) => {}
+            Expr::Param(place) => self.to.argument(*place),
+            Expr::Const(_) | Expr::ValidBit(_) | Expr::LastStackIndex(_) | Expr::StackSize(_) => {}
             Expr::Field(field) => self.to.read(*field),
             Expr::Access { header, offset } => {
                 for header in self.headers(header) {
@@ -85,7 +92,10 @@ impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
                     self.to.read(field);
                 }
             }
-            Expr::Register { index, .. } => self.number(index),
+            Expr::Register { register, index } => {
+                self.number(index);
+                self.to.read_register(*register);
+            }
             Expr::Arithmetic(_, left, right) => {
                 self.number(left);
                 self.number(right);
@@ -149,7 +159,10 @@ impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
                     self.to.write(field);
                 }
             }
-            Place::RegisterCell { index, .. } => self.number(index),
+            Place::RegisterCell { register, index } => {
+                self.number(index);
+                self.to.write_register(*register);
+            }
         }
     }
 
@@ -188,14 +201,27 @@ impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
             Primitive::JumpIfZero(value, _) | Primitive::Truncate(value) => self.number(value),
             Primitive::Clone { session, .. } => self.number(session),
             Primitive::ChangePayload { args, .. } => self.arguments(args),
-            Primitive::RegisterRead { to, index, .. }
-            | Primitive::ExecuteMeter { to, index, .. } => {
+            Primitive::RegisterRead {
+                to,
+                register,
+                index,
+            } => {
+                self.number(index);
+                self.to.read_register(*register);
+                self.write(to);
+            }
+            Primitive::ExecuteMeter { to, index, .. } => {
                 self.number(index);
                 self.write(to);
             }
-            Primitive::RegisterWrite { index, value, .. } => {
+            Primitive::RegisterWrite {
+                register,
+                index,
+                value,
+            } => {
                 self.number(index);
                 self.number(value);
+                self.to.write_register(*register);
             }
             Primitive::Count { index, .. } => self.number(index),
             Primitive::Hash {

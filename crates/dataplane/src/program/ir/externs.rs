@@ -79,6 +79,8 @@ pub struct RegisterArray {
     pub is_shared: bool,
     /// A cell stands somewhere as an operand, not only in `register_read` and `register_write`.
     pub is_operand: bool,
+    /// No reader is given its cells.
+    pub is_secret: bool,
 }
 
 /// A counter array.

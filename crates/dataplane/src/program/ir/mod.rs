@@ -12,6 +12,7 @@ mod metadata;
 mod parser;
 mod primitive;
 pub mod range;
+mod secrets;
 
 pub use algorithm::Algorithm;
 pub use architecture::{Architecture, Block, Intrinsic, V1MODEL, Verdict, When};
@@ -21,6 +22,7 @@ pub use id::*;
 pub use metadata::{Meaning, Moment, Queueing, StandardMetadata};
 pub use parser::*;
 pub use primitive::*;
+pub(crate) use secrets::Secrets;
 
 use std::ops::Range;
 
@@ -374,4 +376,6 @@ pub struct Ir {
     pub action_profiles: Vec<ActionProfile>,
     /// By [`PayloadExternId`]: those that the program calls.
     pub payload_externs: Vec<PayloadSignature>,
+    /// What traces and logs do not show.
+    pub(crate) secrets: Secrets,
 }

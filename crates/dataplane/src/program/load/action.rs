@@ -40,6 +40,7 @@ impl Loader<'_> {
                 params.push(ParamInfo {
                     name: param.name.clone(),
                     width_bits: param.bitwidth,
+                    is_secret: param.secret,
                 });
             }
             self.actions.push(ActionInfo {

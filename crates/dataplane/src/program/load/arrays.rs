@@ -27,6 +27,7 @@ impl<'a> Loader<'a> {
                 bits: register.bitwidth,
                 is_shared: register.shared,
                 is_operand: false,
+                is_secret: register.secret,
             });
             context.declare(&mut self.names.registers, &register.name, id)?;
         }

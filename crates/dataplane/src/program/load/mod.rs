@@ -26,11 +26,11 @@ use std::{
 use bmv2_json as json;
 
 use super::{
-    ActionId, ActionInfo, ActionProfileId, CounterId, LoadError, MeterId, PayloadSignature,
-    RegisterId, TableInfo, ValueSetId,
+    ActionId, ActionInfo, ActionProfileId, CounterId, HIDDEN, LoadError, MeterId, ParamInfo,
+    PayloadSignature, RegisterId, TableInfo, ValueSetId,
     ir::{
-        Architecture, CalculationId, CoreErrors, DigestId, DirectMeter, FieldId, FieldListId,
-        HeaderId, Ir, SourceLine, StackId, UnionId, UnionStackId,
+        Architecture, CalculationId, CoreErrors, DigestId, DirectMeter, Expr, FieldId, FieldListId,
+        HeaderId, Ir, Primitive, Secrets, SourceLine, StackId, UnionId, UnionStackId,
     },
 };
 
@@ -226,7 +226,42 @@ pub(super) fn load(
     for register in loader.operands.take() {
         loader.ir.registers[register.index()].is_operand = true;
     }
+    keep_secrets(&mut loader.ir, &loader.actions);
     Ok((loader.ir, loader.tables, loader.actions))
+}
+
+/// Finds what is secret. Messages of the program name it no more.
+fn keep_secrets(ir: &mut Ir, actions: &[ActionInfo]) {
+    let params: Vec<&[ParamInfo]> = actions.iter().map(|action| &*action.params).collect();
+    let secrets = Secrets::of(ir, &params);
+    let mut of_actions = std::mem::take(&mut ir.actions);
+    for (action, params) in of_actions.iter_mut().zip(params) {
+        for primitive in &mut action.primitives {
+            if let Primitive::Log { format, args } = primitive {
+                hide_arguments(format, args, |arg| secrets.are_in(ir, params, arg));
+            }
+        }
+    }
+    ir.actions = of_actions;
+    ir.secrets = secrets;
+}
+
+/// Puts a word into a message where an argument is secret.
+fn hide_arguments(format: &mut String, args: &mut Vec<Expr>, is_secret: impl Fn(&Expr) -> bool) {
+    let hidden: Vec<bool> = args.iter().map(is_secret).collect();
+    if !hidden.contains(&true) {
+        return;
+    }
+    let mut parts = format.split("{}");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for (place, part) in parts.enumerate() {
+        let is_hidden = hidden.get(place) == Some(&true);
+        out.push_str(if is_hidden { HIDDEN } else { "{}" });
+        out.push_str(part);
+    }
+    *format = out;
+    let mut hidden = hidden.into_iter();
+    args.retain(|_| hidden.next() != Some(true));
 }
 
 /// The numbers of the errors of core.p4.

@@ -149,6 +149,7 @@ impl At<'_, '_> {
                 kind,
                 width_bits: self.loader.bits_of(&value).unwrap_or(1),
                 is_signed: self.loader.is_signed(&value),
+                is_secret: key.secret,
             });
             sources.push(KeySource {
                 value,

@@ -8,7 +8,11 @@ pub struct Mask;
 impl PayloadExtern for Mask {
     fn params(&self) -> Vec<ParamInfo> {
         let (name, width_bits) = ("key".to_owned(), 8);
-        vec![ParamInfo { name, width_bits }]
+        vec![ParamInfo {
+            name,
+            width_bits,
+            is_secret: false,
+        }]
     }
 
     fn transform(&mut self, copies: PayloadBatch<'_>) {

@@ -1,0 +1,205 @@
+//! What a program keeps of, or computes from, what controllers write to `@secret` parameters and registers. Traces and
+//! logs do not show it.
+//!
+//! Whatever way a packet takes, and in whatever order: a field is secret if a secret is anywhere copied or computed
+//! into it. Which way a packet took is no secret, nor is what leaves in a frame or in a digest.
+
+use std::collections::BTreeSet;
+
+use super::{
+    CalculationId, CalculationInput, Expr, FieldId, HeaderId, Ir, PayloadExternId, Primitive,
+    accesses::{Accesses, Walk},
+};
+use crate::{RegisterId, program::ParamInfo};
+
+/// Fields, registers and externs' arguments with something secret in them.
+#[derive(Debug, Clone, Default)]
+pub struct Secrets {
+    fields: BTreeSet<FieldId>,
+    registers: BTreeSet<RegisterId>,
+    payload_arguments: BTreeSet<(PayloadExternId, usize)>,
+}
+
+impl Secrets {
+    /// Of a program whose actions have these parameters.
+    pub(crate) fn of(ir: &Ir, params: &[&[ParamInfo]]) -> Secrets {
+        let registers = (0..).map(RegisterId).zip(&ir.registers);
+        let registers = registers.filter(|(_, register)| register.is_secret);
+        let mut secrets = Secrets {
+            registers: registers.map(|(id, _)| id).collect(),
+            ..Secrets::default()
+        };
+        let has_parameter = params
+            .iter()
+            .any(|of_one| of_one.iter().any(|it| it.is_secret));
+        if secrets.registers.is_empty() && !has_parameter {
+            return secrets;
+        }
+        // It ends, since nothing leaves the sets.
+        loop {
+            let before = secrets.size();
+            for (action, params) in ir.actions.iter().zip(params) {
+                for primitive in &action.primitives {
+                    secrets.follow(ir, params, |walk| walk.primitive(primitive));
+                    secrets.follow_arguments(ir, params, primitive);
+                }
+            }
+            for op in ir.parser.states.iter().flat_map(|state| &state.ops) {
+                secrets.follow(ir, &[], |walk| walk.operation(op));
+            }
+            for primitive in &ir.deparser.primitives {
+                secrets.follow(ir, &[], |walk| walk.primitive(primitive));
+            }
+            if secrets.size() == before {
+                return secrets;
+            }
+        }
+    }
+
+    pub(crate) fn has_field(&self, field: FieldId) -> bool {
+        self.fields.contains(&field)
+    }
+
+    pub(crate) fn has_register(&self, register: RegisterId) -> bool {
+        self.registers.contains(&register)
+    }
+
+    /// Whether any call gives a secret there.
+    pub(crate) fn has_payload_argument(&self, of: PayloadExternId, place: usize) -> bool {
+        self.payload_arguments.contains(&(of, place))
+    }
+
+    /// Whether an expression, in an action with these parameters, has a secret in it.
+    pub(crate) fn are_in(&self, ir: &Ir, params: &[ParamInfo], expr: &Expr) -> bool {
+        let mut flow = Flow::new(self, ir, params);
+        Walk { ir, to: &mut flow }.number(expr);
+        flow.is_secret
+    }
+
+    fn size(&self) -> usize {
+        self.fields.len() + self.registers.len() + self.payload_arguments.len()
+    }
+
+    /// What a statement carries further.
+    fn follow(
+        &mut self,
+        ir: &Ir,
+        params: &[ParamInfo],
+        walk: impl FnOnce(&mut Walk<'_, '_, Flow<'_>>),
+    ) {
+        let mut flow = Flow::new(self, ir, params);
+        walk(&mut Walk { ir, to: &mut flow });
+        let (fields, registers) = flow.reached();
+        self.fields.extend(fields);
+        self.registers.extend(registers);
+    }
+
+    fn follow_arguments(&mut self, ir: &Ir, params: &[ParamInfo], primitive: &Primitive) {
+        if let Primitive::ChangePayload { function, args } = primitive {
+            let args = (0..).zip(args);
+            let secret = args.filter(|(_, (arg, _))| self.are_in(ir, params, arg));
+            let secret: Vec<_> = secret.map(|(place, _)| (*function, place)).collect();
+            self.payload_arguments.extend(secret);
+        }
+    }
+}
+
+/// What one statement reads and writes.
+struct Flow<'a> {
+    secrets: &'a Secrets,
+    ir: &'a Ir,
+    params: &'a [ParamInfo],
+    /// Something that it reads is secret.
+    is_secret: bool,
+    copied: Vec<HeaderId>,
+    turned: Vec<HeaderId>,
+    fields: Vec<FieldId>,
+    registers: Vec<RegisterId>,
+}
+
+impl<'a> Flow<'a> {
+    fn new(secrets: &'a Secrets, ir: &'a Ir, params: &'a [ParamInfo]) -> Self {
+        Flow {
+            secrets,
+            ir,
+            params,
+            is_secret: false,
+            copied: Vec::new(),
+            turned: Vec::new(),
+            fields: Vec::new(),
+            registers: Vec::new(),
+        }
+    }
+
+    /// What is secret behind it.
+    fn reached(self) -> (Vec<FieldId>, Vec<RegisterId>) {
+        let mut fields = self.fields_of_headers();
+        if !self.is_secret {
+            return (fields, Vec::new());
+        }
+        fields.extend(self.fields);
+        (fields, self.registers)
+    }
+
+    /// Headers are copied to others of their type, field by field.
+    fn fields_of_headers(&self) -> Vec<FieldId> {
+        let mut reached = Vec::new();
+        for from in self.copied.iter().map(|id| &self.ir.headers[id.index()]) {
+            for (offset, field) in (0..).zip(from.field_ids()) {
+                if !self.secrets.has_field(field) {
+                    continue;
+                }
+                let to = self.turned.iter().map(|id| &self.ir.headers[id.index()]);
+                let same = to.filter(|to| to.type_index == from.type_index);
+                reached.extend(same.map(|to| to.field_at(offset)));
+            }
+        }
+        reached
+    }
+}
+
+impl Accesses for Flow<'_> {
+    fn read(&mut self, field: FieldId) {
+        self.is_secret |= self.secrets.has_field(field);
+    }
+
+    fn compare(&mut self, header: HeaderId) {
+        let fields = self.ir.headers[header.index()].field_ids();
+        fields.for_each(|field| self.read(field));
+    }
+
+    fn copy(&mut self, header: HeaderId) {
+        self.copied.push(header);
+    }
+
+    fn write(&mut self, field: FieldId) {
+        self.fields.push(field);
+    }
+
+    fn turn(&mut self, header: HeaderId) {
+        self.turned.push(header);
+    }
+
+    fn argument(&mut self, place: usize) {
+        self.is_secret |= self.params.get(place).is_some_and(|it| it.is_secret);
+    }
+
+    fn read_register(&mut self, register: RegisterId) {
+        self.is_secret |= self.secrets.has_register(register);
+    }
+
+    fn write_register(&mut self, register: RegisterId) {
+        self.registers.push(register);
+    }
+
+    fn calculate(&mut self, calculation: CalculationId) {
+        let ir = self.ir;
+        for input in &ir.calculations[calculation.index()].input {
+            match input {
+                CalculationInput::Field(field) => self.read(*field),
+                CalculationInput::Header(header) => self.compare(*header),
+                CalculationInput::Constant { .. } | CalculationInput::Payload => {}
+            }
+        }
+    }
+}

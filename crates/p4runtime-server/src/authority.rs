@@ -1,0 +1,134 @@
+//! What gRPC's C library says to a Unix socket: as `:authority` it sends the socket's path with `%2F` for each slash,
+//! which is no authority of a URI (RFC 3986, section 3.2), and HTTP/2's implementation here refuses the call. Nobody
+//! reads the name, so the `%` become `-`: the lengths stay, and with them all of HPACK (RFC 7541).
+//!
+//! Only what is certainly it is touched: in a HEADERS or CONTINUATION frame, the value behind a literal name
+//! `:authority`, both without Huffman's code, as that library writes them.
+
+/// What a client of HTTP/2 sends first (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const FRAME_HEADER_BYTES: usize = 9;
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+
+/// The name with its length before it.
+const NAME: &[u8] = b"\x0a:authority";
+
+/// The highest bit of a length says Huffman's code; all others set say that the length goes on.
+const LENGTH_MAX: u8 = 0x7e;
+
+/// Looks at the bytes of one connection, however they are cut.
+#[derive(Debug, Default)]
+pub(crate) struct AuthorityRepair {
+    /// Bytes of the preface that have come.
+    n_preface: usize,
+    /// It is no HTTP/2 in the clear.
+    is_off: bool,
+    frame_header: [u8; FRAME_HEADER_BYTES],
+    n_frame_header: usize,
+    payload_left: usize,
+    /// Bytes of the name that have come.
+    n_name: usize,
+    /// The next byte is the value's length.
+    is_length: bool,
+    value_left: u8,
+}
+
+impl AuthorityRepair {
+    /// Takes what came next, and mends it.
+    pub(crate) fn mend(&mut self, bytes: &mut [u8]) {
+        for byte in bytes {
+            if self.is_off {
+                return;
+            }
+            self.take(byte);
+        }
+    }
+
+    fn take(&mut self, byte: &mut u8) {
+        if let Some(expected) = PREFACE.get(self.n_preface) {
+            self.is_off = *byte != *expected;
+            self.n_preface += 1;
+        } else if self.payload_left > 0 {
+            self.payload_left -= 1;
+            if matches!(self.frame_header[3], HEADERS | CONTINUATION) {
+                self.header_byte(byte);
+            }
+        } else {
+            self.frame_header[self.n_frame_header] = *byte;
+            self.n_frame_header += 1;
+            if self.n_frame_header == FRAME_HEADER_BYTES {
+                self.begin_frame();
+            }
+        }
+    }
+
+    fn begin_frame(&mut self) {
+        let [high, middle, low, kind, ..] = self.frame_header;
+        self.payload_left = u32::from_be_bytes([0, high, middle, low]) as usize;
+        self.n_frame_header = 0;
+        if kind != CONTINUATION {
+            (self.n_name, self.is_length, self.value_left) = (0, false, 0);
+        }
+    }
+
+    fn header_byte(&mut self, byte: &mut u8) {
+        if self.value_left > 0 {
+            self.value_left -= 1;
+            if *byte == b'%' {
+                *byte = b'-';
+            }
+        } else if self.is_length {
+            self.is_length = false;
+            self.value_left = if *byte <= LENGTH_MAX { *byte } else { 0 };
+        } else {
+            self.n_name = match *byte == NAME[self.n_name] {
+                true => self.n_name + 1,
+                false => usize::from(*byte == NAME[0]),
+            };
+            if self.n_name == NAME.len() {
+                (self.n_name, self.is_length) = (0, true);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As grpcio 1.85 begins, with a frame of settings before the call.
+    fn call(authority: &str) -> Vec<u8> {
+        let mut block = b"@\x05:path\x1d/p4.v1.P4Runtime/Capabilities@".to_vec();
+        block.extend(NAME);
+        block.push(u8::try_from(authority.len()).unwrap());
+        block.extend(authority.as_bytes());
+        block.extend(b"\x83\x86@\x01x\x04a%2F");
+        let mut bytes = PREFACE.to_vec();
+        bytes.extend(b"\0\0\0\x04\0\0\0\0\0");
+        let length = u8::try_from(block.len()).unwrap();
+        bytes.extend([0, 0, length, HEADERS, 4, 0, 0, 0, 1]);
+        bytes.extend(block);
+        // Data stays as it is.
+        bytes.extend(b"\0\0\x03\0\0\0\0\0\x01%2F");
+        bytes
+    }
+
+    #[test]
+    fn a_path_becomes_a_name_however_the_bytes_are_cut_and_nothing_else_changes() {
+        let expected = call("tmp-2Fs1.sock");
+        for n in [1, 2, 7, 1_000] {
+            let (mut bytes, mut repair) = (call("tmp%2Fs1.sock"), AuthorityRepair::default());
+            bytes.chunks_mut(n).for_each(|part| repair.mend(part));
+            assert_eq!(bytes, expected, "{n}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_http2_in_the_clear_stays_as_it_is() {
+        let mut bytes = [b"\x16\x03\x01".to_vec(), call("tmp%2Fs1.sock")].concat();
+        let before = bytes.clone();
+        AuthorityRepair::default().mend(&mut bytes);
+        assert_eq!(bytes, before);
+    }
+}

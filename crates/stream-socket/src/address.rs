@@ -1,0 +1,99 @@
+//! Addresses as text.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where a service is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// TCP.
+    Ip(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// Whether others than this machine's users reach it.
+    pub fn is_beyond_this_machine(&self) -> bool {
+        match self {
+            Address::Ip(address) => !address.ip().is_loopback(),
+            Address::Unix(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Ip(address) => write!(f, "{address}"),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match unix_path(text) {
+            Some(path) => path.map(Address::Unix),
+            None => text
+                .parse()
+                .map(Address::Ip)
+                .map_err(|_| format!("expected IP-ADDRESS:PORT or unix:PATH, found \"{text}\"")),
+        }
+    }
+}
+
+/// The file of `unix:PATH` or `unix:///PATH`; none of a text that is no such name.
+///
+/// # Errors
+/// Why it names no file.
+pub fn unix_path(text: &str) -> Option<Result<PathBuf, String>> {
+    if text.starts_with("unix-abstract:") {
+        return Some(Err(ABSTRACT.to_owned()));
+    }
+    let rest = text.strip_prefix("unix:")?;
+    let path = match rest.strip_prefix("//") {
+        Some(absolute) if absolute.starts_with('/') => absolute,
+        Some(_) => {
+            return Some(Err(format!(
+                "expected unix:PATH or unix:///PATH, found \"{text}\""
+            )));
+        }
+        None => rest,
+    };
+    Some(match path {
+        "" => Err("expected a file behind \"unix:\", found none".to_owned()),
+        path if path.starts_with(['@', '\0']) => Err(ABSTRACT.to_owned()),
+        path if path.contains('\0') => Err("a file's name has no zero byte".to_owned()),
+        path => Ok(PathBuf::from(path)),
+    })
+}
+
+const ABSTRACT: &str = "expected a socket in a file (unix:PATH), found an abstract name, which every user of this machine may use; write unix:./@NAME for a file of that name";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_grpc_and_abstract_ones_are_refused() {
+        let file = |text| unix_path(text).and_then(Result::ok);
+        for (text, path) in [
+            ("unix:/run/s1.sock", "/run/s1.sock"),
+            ("unix:///run/s1.sock", "/run/s1.sock"),
+            ("unix:s1.sock", "s1.sock"),
+            ("unix:./@s1", "./@s1"),
+        ] {
+            assert_eq!(file(text), Some(PathBuf::from(path)), "{text}");
+        }
+        for text in ["unix:", "unix:@s1", "unix-abstract:s1", "unix://host/s1"] {
+            assert!(matches!(unix_path(text), Some(Err(_))), "{text}");
+        }
+        assert_eq!(unix_path("127.0.0.1:9559"), None);
+        assert_eq!(unix_path("unixhost:9559"), None);
+    }
+}

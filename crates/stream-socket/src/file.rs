@@ -1,0 +1,183 @@
+//! The file of a Unix socket: made with its permissions, in the place of one that a dead process has left, and removed
+//! at the end.
+
+use std::fs::{self, File, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::Mode;
+use rustix::process::umask;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// Permissions of a socket between its making and the mode that it is to have.
+const OWNERS: u32 = 0o600;
+
+/// How long others may take to make or remove a socket in the same folder.
+const FOLDER_MS: u64 = 2_000;
+const FOLDER_POLL_MS: u64 = 5;
+
+/// The file of a socket that this process listens on. Removed when it is dropped, unless it is another's by then.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+/// Why nobody listens there.
+#[derive(Debug)]
+pub enum BindError {
+    /// Another process does.
+    InUse,
+    /// There is something else: what.
+    Foreign(&'static str),
+    /// The system refuses.
+    System(io::Error),
+}
+
+impl From<io::Error> for BindError {
+    fn from(error: io::Error) -> Self {
+        BindError::System(error)
+    }
+}
+
+impl SocketFile {
+    /// Listens on a file that nobody but `mode` says can connect to, from the first moment on. It is not blocking. Makes
+    /// files with narrow permissions meanwhile, in whatever thread.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), BindError> {
+        let _folder = lock_folder(path)?;
+        match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+            Ok(found) => remove_dead(path, &found)?,
+        }
+        let listener = bind(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => BindError::InUse,
+            _ => error.into(),
+        })?;
+        let made = fs::symlink_metadata(path)?;
+        let file = SocketFile {
+            path: path.to_owned(),
+            identity: (made.dev(), made.ino()),
+        };
+        fs::set_permissions(path, Permissions::from_mode(mode))?;
+        listener.set_nonblocking(true)?;
+        Ok((listener, file))
+    }
+}
+
+/// The mask is the process'.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    static MASK: Mutex<()> = Mutex::new(());
+    let _mask = MASK.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = umask(Mode::from_raw_mode(0o777 & !OWNERS));
+    let listener = UnixListener::bind(path);
+    umask(before);
+    listener
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _folder = lock_folder(&self.path);
+        let found = fs::symlink_metadata(&self.path);
+        if found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity) {
+            // What stays is taken for a dead process' by the next one.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Between looking at a file and putting another there nobody else does the same.
+fn lock_folder(path: &Path) -> io::Result<File> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let folder = File::open(folder.unwrap_or(Path::new(".")))?;
+    let until = Instant::now() + Duration::from_millis(FOLDER_MS);
+    loop {
+        match folder.try_lock() {
+            Ok(()) => return Ok(folder),
+            Err(fs::TryLockError::WouldBlock) if Instant::now() < until => {
+                thread::sleep(Duration::from_millis(FOLDER_POLL_MS));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Removes a socket on which nobody listens any more.
+fn remove_dead(path: &Path, found: &Metadata) -> Result<(), BindError> {
+    if !found.file_type().is_socket() {
+        return Err(BindError::Foreign(match found.file_type() {
+            kind if kind.is_dir() => "a folder",
+            kind if kind.is_symlink() => "a symbolic link",
+            _ => "a file that is no socket",
+        }));
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // Whoever has no room for another connection lives as well, and is not waited for.
+    socket.set_nonblocking(true)?;
+    match socket.connect(&SockAddr::unix(path)?) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            Ok(fs::remove_file(path)?)
+        }
+        Ok(()) => Err(BindError::InUse),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(BindError::InUse),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it is there").mode() & 0o777
+    }
+
+    #[test]
+    fn a_socket_has_its_permissions_and_goes_with_its_listener() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s1.sock");
+        let (listener, file) = SocketFile::listen(&path, 0o660).expect("a socket");
+        assert_eq!(mode(&path), 0o660);
+        UnixStream::connect(&path).expect("somebody listens");
+        drop((listener, file));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_living_process_keeps_its_socket_and_a_dead_ones_is_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s1.sock");
+        let (listener, file) = SocketFile::listen(&path, OWNERS).expect("a socket");
+        let refused = SocketFile::listen(&path, OWNERS);
+        assert!(matches!(refused, Err(BindError::InUse)), "{refused:?}");
+        // As kill -9 leaves it.
+        drop(listener);
+        let (listener, later) = SocketFile::listen(&path, OWNERS).expect("a dead one's place");
+        // The file is the later one's, so the earlier one's end leaves it.
+        drop(file);
+        UnixStream::connect(&path).expect("somebody listens");
+        drop((listener, later));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_no_socket_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        fs::write(&path, b"precious").expect("written");
+        let refused = SocketFile::listen(&path, OWNERS);
+        assert!(matches!(refused, Err(BindError::Foreign(_))), "{refused:?}");
+        assert_eq!(fs::read(&path).expect("it stays"), b"precious");
+    }
+}
