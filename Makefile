@@ -37,7 +37,7 @@ test lint lint-% test-%: export REPRISE_PROGRAMS = $(CURDIR)/$(PROGRAMS)
 WORKERS ?= 4
 PYTEST := .venv/bin/python -m pytest -p no:cacheprovider
 # Those with the longest tests first, since a file's tests are one after the other.
-PYTHON_TESTS := tests/e2e tests/study tests/operation tests/pisces tests/rows tests/lab tests/bench
+PYTHON_TESTS := tests/e2e tests/study tests/operation tests/pisces tests/rows tests/lab tests/bench tests/model
 # The first run is against a switch in memory, the second against reprise-switch.
 FINSY_TESTS := .venv-finsy/bin/python -m pytest -p no:cacheprovider tests/finsy
 

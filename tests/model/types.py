@@ -1,0 +1,157 @@
+"""Types and their values (P4_16 1.2.5, sections 7 and 8).
+
+A value is a Python int, which is negative where a signed value is, or a bool.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+
+@dataclass(frozen=True)
+class Bits:
+    """`bit<W>` or `int<W>`."""
+
+    width: int
+    signed: bool = False
+
+    def __str__(self) -> str:
+        return f"{'int' if self.signed else 'bit'}<{self.width}>"
+
+    @property
+    def low(self) -> int:
+        """The least value."""
+        return -(1 << (self.width - 1)) if self.signed else 0
+
+    @property
+    def high(self) -> int:
+        """The greatest value."""
+        return (1 << (self.width - 1)) - 1 if self.signed else (1 << self.width) - 1
+
+    def wrap(self, number: int) -> int:
+        """The value whose bits are the lowest of a number in two's complement."""
+        bits = number & ((1 << self.width) - 1)
+        return bits - (1 << self.width) if self.signed and bits >> (self.width - 1) else bits
+
+    def saturate(self, number: int) -> int:
+        """The value that is nearest to a number."""
+        return min(max(number, self.low), self.high)
+
+    def bits(self, value: int) -> int:
+        """A value's bits, as a number without a sign."""
+        return value & ((1 << self.width) - 1)
+
+
+@dataclass(frozen=True)
+class Bool:
+    """`bool`."""
+
+    def __str__(self) -> str:
+        return "bool"
+
+
+@dataclass(frozen=True)
+class Enum:
+    """An enum whose members are numbers (section 7.2.1), or have none that a program can see."""
+
+    name: str
+    members: tuple[tuple[str, int], ...]
+    base: Bits | None
+
+    def __str__(self) -> str:
+        return self.name
+
+    def declaration(self) -> str:
+        """The enum in P4."""
+        if self.base is None:
+            return f"enum {self.name} {{ {', '.join(name for name, _ in self.members)} }}\n"
+        members = ", ".join(f"{name} = {literal(number)}" for name, number in self.members)
+        return f"enum {self.base} {self.name} {{ {members} }}\n"
+
+
+Type = Bits | Bool | Enum
+
+
+def width(ty: Type) -> int:
+    """How many bits a value has in a header."""
+    if isinstance(ty, Enum):
+        assert ty.base is not None
+        return ty.base.width
+    return 1 if isinstance(ty, Bool) else ty.width
+
+
+def to_bits(ty: Type, value: int) -> int:
+    """A value's bits in a header."""
+    return int(value) & ((1 << width(ty)) - 1)
+
+
+def from_bits(ty: Type, bits: int) -> int:
+    """The value that has these bits in a header."""
+    if isinstance(ty, Bool):
+        return bool(bits)
+    base = ty.base if isinstance(ty, Enum) else ty
+    assert base is not None
+    return base.wrap(bits)
+
+
+def literal(number: int) -> str:
+    """A number as P4 has it where its type is known."""
+    return str(number)
+
+
+def typed(ty: Bits, value: int) -> str:
+    """A number with its type."""
+    text = f"{ty.width}{'s' if ty.signed else 'w'}{abs(value)}"
+    return f"(-{text})" if value < 0 else text
+
+
+def some_width(rng: Random, most: int = 128) -> int:
+    """A width: small ones, powers of two and their neighbours more often than others."""
+    common = [
+        1,
+        2,
+        3,
+        7,
+        8,
+        8,
+        8,
+        9,
+        12,
+        15,
+        16,
+        16,
+        17,
+        24,
+        31,
+        32,
+        32,
+        33,
+        47,
+        48,
+        63,
+        64,
+        64,
+        65,
+        127,
+        128,
+    ]
+    pool = [number for number in common if number <= most]
+    return rng.choice(pool) if rng.random() < 0.8 else rng.randint(1, min(most, 64))
+
+
+def some_value(rng: Random, ty: Bits) -> int:
+    """A value: the ends, those about zero and about powers of two more often than others."""
+    kind = rng.random()
+    if kind < 0.25:
+        return rng.choice(
+            [ty.low, ty.high, 0, ty.wrap(1), ty.wrap(-1), ty.wrap(ty.low + 1), ty.wrap(ty.high - 1)]
+        )
+    if kind < 0.5:
+        return ty.wrap((1 << rng.randrange(ty.width)) + rng.randint(-1, 1))
+    return ty.wrap(rng.getrandbits(ty.width))
+
+
+def near(rng: Random, ty: Bits, value: int) -> int:
+    """A value, or one beside it."""
+    return ty.wrap(value + rng.choice([0, 0, 0, 1, -1]))
