@@ -539,7 +539,7 @@ fn a_bystander_loses_nothing_while_a_program_is_made_ready_for_the_kernel() {
         "a_bystander_loses_nothing_while_a_program_is_made_ready_for_the_kernel",
         || {
             cables();
-            let program = long_program(40);
+            let program = long_program(8);
             let arguments = ["-i", "1@afxdp:a1", "-i", "2@afxdp:b1", "--json"];
             let engine = ["--engine", "kernel", "--grpc", "127.0.0.1:0"];
             let log = ["--log-level", "info"];
