@@ -20,6 +20,7 @@ parser TestParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
                   inout standard_metadata_t standard_metadata) {
     state start {
         packet.extract(hdr.data);
+        meta.none = packet.lookahead<bit<0>>();
         transition accept;
     }
 }
@@ -45,6 +46,7 @@ control TestIngress(inout headers_t hdr, inout metadata_t meta,
         standard_metadata.egress_spec = 1;
         meta.none = hdr.data.nothing;
         hdr.data.at_the_end = meta.none + hdr.data.nothing;
+        hdr.data.at_the_end = hdr.data.at_the_end |+| meta.none;
         t.apply();
         if (hdr.data.at_the_end == 0) {
             hdr.data.a = hdr.data.a + 1;

@@ -251,6 +251,10 @@ impl Lower<'_> {
             "usat_cast"
         };
         let width = self.program.width(ty).unwrap_or(0);
+        if width == 0 {
+            // The only value of no bits; a switch takes no cast to them.
+            return hex(&BigInt::from(0), 8);
+        }
         operation(name, Some(plain), Some(plain_hex(u64::from(width))))
     }
 
