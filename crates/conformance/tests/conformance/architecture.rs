@@ -34,7 +34,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "reprise-signer",
         ],
     ),
-    ("reprise-signer", &["aom", "packet-io", "privileges", "secret-memory"]),
+    (
+        "reprise-signer",
+        &["aom", "packet-io", "privileges", "secret-memory"],
+    ),
     ("bmv2-json", &[]),
     ("p4runtime-proto", &[]),
     ("frame", &[]),

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Stage, TraceEvent, TraceHeader, TraceKind, TraceValue};
+use super::{Stage, TraceEvent, TraceKind, TraceValue};
 use crate::{
     DropReason, PortId, Stream, limits,
     program::{HIDDEN, ir::SourceLine},

@@ -163,19 +163,7 @@ impl Lower<'_> {
                 });
             }
             "register" => {
-                let bitwidth =
-                    object
-                        .types
-                        .first()
-                        .and_then(|ty| match self.program.underlying(ty) {
-                            Type::Bits { width, .. } => Some(*width),
-                            Type::Bool => Some(1),
-                            _ => None,
-                        });
-                let Some(bitwidth) = bitwidth.filter(|width| *width > 0) else {
-                    self.sink
-                        .error("E0604", object.span, "a register holds bit<W> or int<W>")
-                        .help("split the struct into several registers");
+                let Some(bitwidth) = self.cell_bits(object) else {
                     return;
                 };
                 let id = self.json.register_arrays.len() as u32;
@@ -198,6 +186,23 @@ impl Lower<'_> {
                 format!("simple_switch has no extern `{other}`"),
             )),
         }
+    }
+
+    /// The width of a register's cells.
+    fn cell_bits(&mut self, object: &ExternObject) -> Option<u32> {
+        let ty = object.types.first();
+        let bits = ty.and_then(|ty| match self.program.underlying(ty) {
+            Type::Bits { width, .. } => Some(*width),
+            Type::Bool => Some(1),
+            _ => None,
+        });
+        let bits = bits.filter(|width| *width > 0);
+        if bits.is_none() {
+            self.sink
+                .error("E0604", object.span, "a register holds bit<W> or int<W>")
+                .help("split the struct into several registers");
+        }
+        bits
     }
 
     /// The array of a direct counter or meter, now that its table is known.

@@ -1,7 +1,6 @@
 //! Tables: keys, entries, default actions and the externs that tables own.
 
-
-use bmv2_json::{ActionProfile, DefaultEntry, MatchKey, Selector, Table, TableKey, Value};
+use bmv2_json::{ActionProfile, DefaultEntry, Selector, Table, TableKey, Value};
 use num_bigint::BigInt;
 use num_traits::ToPrimitive as _;
 
@@ -168,13 +167,8 @@ impl Lower<'_> {
             self.keep_arguments_secret(&action_ids);
         }
         let entries = self.entries(table, &name);
-        if let (Some(_), Some((_, written))) = (profile, &table.entries)
-            && let Some(first) = written.first()
-        {
-            let message = "a table with an action profile has no entries in the program";
-            self.sink
-                .error("E0508", first.span, message)
-                .help("a controller writes its members and entries");
+        if profile.is_some() {
+            self.refuse_entries_of_a_profile(table);
         }
         let info_default = table
             .default_action
@@ -213,6 +207,16 @@ impl Lower<'_> {
             default_entry: self.written_default(table, profile, default),
             const_entries: matches!(table.entries, Some((false, _))).then_some(false),
             entries,
+        }
+    }
+
+    fn refuse_entries_of_a_profile(&mut self, table: &ir::Table) {
+        let written = table.entries.as_ref().and_then(|(_, list)| list.first());
+        if let Some(first) = written {
+            let message = "a table with an action profile has no entries in the program";
+            self.sink
+                .error("E0508", first.span, message)
+                .help("a controller writes its members and entries");
         }
     }
 

@@ -100,7 +100,9 @@ fn text_that_is_nested_too_deep_is_refused_with_its_line() {
     };
     parse_p4info(&text(40)).expect("85 deep");
     for depth in [50, 100_000] {
-        let error = parse_p4info(&text(depth)).expect_err("too deep").to_string();
+        let error = parse_p4info(&text(depth))
+            .expect_err("too deep")
+            .to_string();
         assert!(
             error.contains("line 49: messages are nested more than 100 deep"),
             "{error}"
