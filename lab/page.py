@@ -9,6 +9,8 @@ from lab.csvs import text_of
 
 STYLE = Path(__file__).with_name("page.css")
 N_FAILURES_SHOWN = 10
+N_COLUMNS_WIDE, N_COLUMNS_WIDEST = 12, 18
+"""A table with more has narrower columns, so that it fits a screen of 1280 pixels."""
 NAME_LETTERS = 24
 """A cell with more is a phrase."""
 
@@ -138,10 +140,12 @@ def table_of(table: Table, *, is_open: bool = True) -> str:
         for name, span in table.groups
     )
     rows = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)
+    n_columns = len(table.columns)
+    wide = _classes(wide=n_columns > N_COLUMNS_WIDE, widest=n_columns > N_COLUMNS_WIDEST)
     return (
         f'<details id="{table.key}"{" open" if is_open else ""}>'
         f"<summary>{escape(table.title)}</summary>"
-        f'<p class="note">{prose(table.note)}</p><div class="scroll"><table><thead>'
+        f'<p class="note">{prose(table.note)}</p><div class="scroll"><table{wide}><thead>'
         f"<tr>{groups}</tr>"
         f'<tr class="names">{cells("th", table.columns)}</tr></thead>\n'
         f"<tbody>{rows}</tbody></table></div></details>"

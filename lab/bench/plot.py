@@ -22,6 +22,7 @@ LEGEND_LETTERS = 52
 """Of two labels side by side, which fit at that size."""
 STROKES = ("-", ":", "-.", (0, (3, 1, 1, 1, 1, 1)))
 """Of lines of one colour, in turn; dashes alone are the weaker of two."""
+TIMES = ("ns", "µs", "ms", "s")
 BAR_INCHES = 0.33
 BARS_SPARE_INCHES = 1.15
 LABEL_ROOM = 1.22
@@ -54,6 +55,13 @@ def short(value: float) -> str:
         if abs(value) >= limit and value % (limit / 10) == 0:
             return f"{value / limit:g}{unit}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
+
+
+def in_units(value: float, label: str) -> str:
+    """A number of an axis with this title: of a time there is no "1k"."""
+    if any(f"({unit})" in label for unit in TIMES):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
+    return short(value)
 
 
 def _draw(chart: Chart, paper: Paper) -> Canvas:
@@ -133,9 +141,16 @@ def _draw_lines(axes: Axes, chart: Lines, ink: str) -> None:
         if wanted.ticks:
             axis.set_ticks(list(wanted.ticks))
             axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        form = partial(in_units, label=wanted.label)
+        axis.set_major_formatter(FuncFormatter(lambda value, _, form=form: form(value)))
         axis.set_minor_formatter(NullFormatter())
-    if not chart.x.is_log and not chart.x.ticks and _are_whole(chart.lines):
+    xs = {x for line in chart.lines for x in line.xs}
+    if len(xs) == 1 and not chart.x.ticks:
+        # One size was measured: no span of numbers about it.
+        (x,) = xs
+        axes.set_xlim(x / 2 if chart.x.is_log else x - 1, 2 * x if chart.x.is_log else x + 1)
+        axes.set_xticks([x])
+    elif not chart.x.is_log and not chart.x.ticks and _are_whole(chart.lines):
         # There are no two and a half viewers.
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     drawing.dress(axes, ink)
@@ -177,6 +192,6 @@ def _draw_bars(axes: Axes, chart: Bars, ink: str) -> None:
     axes.invert_yaxis()
     axes.set_xlim(0, longest * LABEL_ROOM)
     axes.set_xlabel(chart.label, color=ink)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: in_units(value, chart.label)))
     drawing.dress(axes, ink)
     axes.grid(False, axis="y")

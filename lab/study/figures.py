@@ -107,7 +107,7 @@ def _beside(key: str, table: PublishedTable, series: Sequence[Series]) -> Lines:
     """A row's variants under one load, and what was published of it."""
     row = series[0].row
     published = Line(
-        table.source,
+        f"published: {table.source}",
         colour_of(row),
         tuple(float(one.viewers) for one in table.rows),
         tuple(one.avg_delay_s * 1e3 for one in table.rows),
@@ -116,7 +116,8 @@ def _beside(key: str, table: PublishedTable, series: Sequence[Series]) -> Lines:
     )
     column = "avg_copy_delay_s" if table.is_per_copy else "avg_delay_s"
     ours = [_line(one, label_of(one.row, one.variant), column) for one in series]
-    number = f"{table.figure}: " if table.figure else ""
+    ours = [replace(line, label=f"ours: {line.label}") for line in ours]
+    number = f"{table.figure} of the {table.source}: " if table.figure else ""
     most = max((x for line in ours for x in line.xs), default=1)
     return Lines(
         f"beside-{key}",

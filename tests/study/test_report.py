@@ -102,7 +102,9 @@ def test_every_published_table_of_the_thesis_has_its_counterpart(thesis: Results
     for number in range(1, 19):
         assert sum(title.startswith(f"Table {number}: ") for title in titles) == 1, number
     for figure in range(23, 31):
-        assert any(one.title.startswith(f"Figure {figure}: ") for one in figures(thesis))
+        assert any(
+            one.title.startswith(f"Figure {figure} of the thesis: ") for one in figures(thesis)
+        )
 
 
 def test_every_published_table_is_found_by_its_row_and_load() -> None:
@@ -305,7 +307,7 @@ def test_a_row_has_its_own_colour_and_marker_in_every_figure(thesis: Results) ->
         assert isinstance(figure, charts.Lines)
         for line in figure.lines:
             if not line.is_dashed:
-                row = line.label.partition(" (")[0]
+                row = line.label.partition(" (")[0].removeprefix("ours: ")
                 looks.setdefault(row, set()).add((line.colour, line.marker))
     assert all(len(one) == 1 for one in looks.values())
     assert len({one.pop() for one in looks.values()}) == len(looks) == 3
@@ -335,7 +337,7 @@ def test_the_variants_of_a_row_share_its_colour_and_differ_in_their_stroke() -> 
 
 def test_what_was_published_stands_in_one_figure_beside_all_variants() -> None:
     found = figures(of_variants("native afpacket spin, native afxdp spin"))
-    beside = [one for one in found if one.title.startswith("Figure 23: ")]
+    beside = [one for one in found if one.title.startswith("Figure 23 of the thesis: ")]
     (figure,) = beside
     assert [line.is_dashed for line in figure.lines] == [False, False, True]
     assert figure.x.is_log, "60 viewers beside the thesis' 11"
