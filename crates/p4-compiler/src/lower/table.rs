@@ -144,11 +144,10 @@ impl Lower<'_> {
             .filter_map(|(_, value)| value)
             .collect();
         let is_secret = ir::is_secret(&table.annotations);
-        let keys = keys.into_iter().map(|(key, _)| TableKey {
-            secret: key.secret || is_secret,
-            ..key
-        });
-        let keys: Vec<TableKey> = keys.collect();
+        let keys: Vec<TableKey> = keys
+            .into_iter()
+            .map(|(key, _)| kept(key, is_secret))
+            .collect();
         let match_type = self.match_type(&keys, table);
         let (mut action_ids, mut actions) = (Vec::new(), Vec::new());
         let mut listed = Vec::new();
@@ -528,6 +527,14 @@ impl Lower<'_> {
             ExprKind::Member(_, index) => Some(BigInt::from(index)),
             _ => None,
         }
+    }
+}
+
+/// A key field, which a secret table keeps secret.
+fn kept(key: TableKey, is_secret: bool) -> TableKey {
+    TableKey {
+        secret: key.secret || is_secret,
+        ..key
     }
 }
 
