@@ -15,7 +15,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -293,10 +293,10 @@ class Kind:
         return "20" if self.byzantine else "100"
 
 
-def seeds() -> Iterator[int]:
+def seeds() -> list[int]:
     """A few, or as many as are asked for."""
     first = int(os.environ.get("REPRISE_AOM_SEED", "1"))
-    return iter(range(first, first + int(os.environ.get("REPRISE_AOM_SEQUENCES", "4"))))
+    return list(range(first, first + int(os.environ.get("REPRISE_AOM_SEQUENCES", "4"))))
 
 
 def kind_of(seed: int) -> Kind:

@@ -15,7 +15,7 @@ use bpf::{AttachMode, Instruction, Link, Program, ProgramConfig, ProgramKind};
 use frames::{numbered, receive, send};
 use namespace::{in_root_mount_namespace, in_root_namespace, ip, veth_pair};
 use packet_io::{
-    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, LinkEvent, PortError, links,
+    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, LinkEvent, Port as _, PortError, links,
 };
 
 /// `XDP_PASS`.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use stream_socket::Stream;
+use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -99,6 +100,11 @@ pub(crate) fn prepare(stream: &Stream) {
     stream.set_nodelay();
     // Of a Unix socket the kernel tells at once.
     let Stream::Tcp(stream) = stream else { return };
+    keep_alive(stream);
+}
+
+/// A machine that has gone is found out.
+pub(crate) fn keep_alive(stream: &TcpStream) {
     let silence = Duration::from_secs(KEEPALIVE_S);
     let keepalive = TcpKeepalive::new()
         .with_time(silence)

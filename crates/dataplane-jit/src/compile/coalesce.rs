@@ -83,11 +83,10 @@ mod tests {
             signed: false,
             variable: false,
         };
-        Ir {
-            headers: vec![header],
-            fields: vec![field; 3],
-            ..Ir::default()
-        }
+        let mut ir = Ir::default();
+        ir.headers.push(header);
+        ir.fields.resize(3, field);
+        ir
     }
 
     #[test]

@@ -258,6 +258,7 @@ mod tests {
             kind: MatchKind::Range,
             width_bits: 8,
             is_signed: true,
+            is_secret: false,
         };
         let fields = [Field {
             id: 1,
@@ -268,6 +269,7 @@ mod tests {
                 controller_bits: 8,
                 data_bits: 8,
             },
+            is_secret: false,
         }];
         let given = |low: u8, high: u8| FieldMatch {
             field_id: 1,

@@ -68,6 +68,7 @@ fn fields(
                 kind,
                 width_bits: *bits,
                 is_signed: false,
+                is_secret: false,
             },
             values,
             is_secret: false,

@@ -162,7 +162,9 @@ impl Accept for tokio::net::TcpListener {
 
     async fn accept(&self) -> io::Result<Self::Stream> {
         let (stream, _) = self.accept().await?;
-        crate::connections::prepare(&stream);
+        // Messages are short; without it they only wait a little longer.
+        let _ = stream.set_nodelay(true);
+        crate::connections::keep_alive(&stream);
         Ok(stream)
     }
 }
