@@ -328,7 +328,8 @@ impl Services {
         if let Some(socket) = notifications {
             let beyond = socket.tcp().and_then(|address| {
                 let instead = "--notifications-addr with ipc:// or tcp://127.0.0.1:PORT";
-                Some((address, beyond_loopback("notifications", address, instead)?))
+                let said = beyond_loopback("notifications", &Address::Ip(address), instead);
+                Some((address, said?))
             });
             if let Some((address, said)) = beyond {
                 tracing::warn!(event = "notifications_beyond_loopback", %address, "{said}");

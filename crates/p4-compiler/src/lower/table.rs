@@ -139,10 +139,7 @@ impl Lower<'_> {
         let (selector, keys): (Vec<_>, Vec<_>) = keys
             .into_iter()
             .partition(|(key, _)| key.match_type == "selector");
-        let selector: Vec<Value> = selector
-            .into_iter()
-            .filter_map(|(_, value)| value)
-            .collect();
+        let selector: Vec<Value> = selector.into_iter().filter_map(|it| it.1).collect();
         let is_secret = ir::is_secret(&table.annotations);
         let keys: Vec<TableKey> = keys
             .into_iter()
