@@ -28,9 +28,21 @@ impl Lower<'_> {
             .iter()
             .map(|argument| self.shared_place(argument.as_ref()))
             .collect();
+        // What is written back overlaps too, though it has storage of its own meanwhile.
+        let written: Vec<Option<Place>> = parameters
+            .iter()
+            .zip(&resolved)
+            .map(
+                |(parameter, argument)| match self.program.vars[*parameter].direction {
+                    Direction::Out | Direction::InOut => self.written_place(argument.as_ref()?),
+                    _ => None,
+                },
+            )
+            .collect();
         let roots: Vec<Option<Roots<'_>>> = places
             .iter()
-            .map(|place| place.as_ref().map(Roots::of))
+            .zip(&written)
+            .map(|(place, written)| place.as_ref().or(written.as_ref()).map(Roots::of))
             .collect();
         let mut bound = Vec::new();
         let mut copies = Vec::new();
@@ -129,6 +141,15 @@ impl Lower<'_> {
             )
         };
         self.leaves(&place).iter().all(fixed).then_some(place)
+    }
+
+    /// The place that an argument is, or is bits of.
+    fn written_place(&mut self, argument: &Expr) -> Option<Place> {
+        match &argument.kind {
+            ExprKind::Slice(inner, ..) => self.written_place(inner),
+            ExprKind::Var(_) | ExprKind::Field(..) | ExprKind::Index(..) => self.place(argument),
+            _ => None,
+        }
     }
 
     fn parameter_storage(&mut self, parameter: VarId, storage: Option<&str>) -> Place {

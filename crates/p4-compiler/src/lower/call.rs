@@ -348,14 +348,16 @@ impl Lower<'_> {
                 self.action_depth -= 1;
             }
             Callee::ExternFunction(name, types) => {
-                self.extern_function(name, types, arguments, expr.span)
+                let arguments = self.before_later_calls(name, arguments);
+                self.extern_function(name, types, &arguments, expr.span)
             }
             // The value is never read, but the packet may be too short for it.
             Callee::ExternMethod(_, method) if &**method == "lookahead" => {
                 self.lookahead(&expr.ty, expr.span);
             }
             Callee::ExternMethod(object, method) => {
-                self.extern_method(object, method, arguments, expr.span)
+                let arguments = self.before_later_calls(method, arguments);
+                self.extern_method(object, method, &arguments, expr.span)
             }
             Callee::Builtin(builtin, object) => {
                 self.builtin(*builtin, object, arguments, expr.span)

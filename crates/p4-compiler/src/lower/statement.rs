@@ -2,6 +2,7 @@
 
 use bmv2_json::Value;
 
+use super::expression::has_call;
 use super::place::operation;
 use super::{Binding, Lower};
 use crate::ir::{BinaryOp, Callee, Expr, ExprKind, Statement, StatementKind, VarId};
@@ -156,6 +157,30 @@ impl Lower<'_> {
             ),
             None => self.statements(body),
         }
+    }
+
+    /// An extern's arguments, each with its value from before the calls in those behind it (P4_16
+    /// 1.2.5, section 6.8). The first argument of some is written, not read.
+    pub fn before_later_calls(
+        &mut self,
+        callee: &str,
+        arguments: &[Option<Expr>],
+    ) -> Vec<Option<Expr>> {
+        let is_out = |at: usize| at == 0 && matches!(callee, "read" | "random" | "hash");
+        let is_call = |argument: &Option<Expr>| argument.as_ref().is_some_and(has_call);
+        let Some(last) = arguments.iter().rposition(is_call) else {
+            return arguments.to_vec();
+        };
+        let kept = arguments.iter().enumerate().map(|(at, argument)| {
+            let argument = argument.as_ref()?;
+            let is_fixed = matches!(argument.kind, ExprKind::Int(_) | ExprKind::Bool(_));
+            let is_read = at < last && !is_out(at) && self.program.width(&argument.ty).is_some();
+            Some(match is_read && !is_fixed {
+                true => self.stable(argument),
+                false => argument.clone(),
+            })
+        });
+        kept.collect()
     }
 
     /// An expression that keeps its value: a variable that holds it.
