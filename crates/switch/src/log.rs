@@ -100,6 +100,7 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<Log, SwitchErr
     // Libraries tell of their own insides, which are nobody's business here.
     let ours = Targets::new()
         .with_target("reprise_switch", level)
+        .with_target("control", level)
         .with_target("p4runtime_server", level)
         .with_target("thrift_server", level);
     let budgets = Budgets(lines.clone());

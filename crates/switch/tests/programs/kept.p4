@@ -25,7 +25,9 @@ control Forward(inout headers_t headers, inout metadata_t meta, inout standard_m
         size = 512;
     }
     apply {
-        notes.write(63, 7);
+        bit<32> cell;
+        cells.read(cell, 63);
+        notes.write(63, cell + 7);
         forward.apply();
     }
 }
