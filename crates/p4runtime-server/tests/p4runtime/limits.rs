@@ -37,7 +37,7 @@ fn bounds(of_connection: usize, of_all: usize, stall: Duration) -> ServerLimits 
         answers: max,
         answer_stall: stall,
         handshake: stall,
-        rate: None,
+        ..ServerLimits::default()
     }
 }
 
