@@ -25,7 +25,7 @@ from lab.study.compare import HEADER, Side, compared
 from lab.study.derive import REPORT, Derived, NothingMeasuredError, derive
 from lab.study.folder import EXPERIMENT, Folder, FolderError, folders
 from lab.study.index import n_due_rows, rows_without_results, write_index
-from lab.study.keep import README, current_readme, keep
+from lab.study.keep import current_pages, keep
 from lab.study.machine import session
 from lab.study.progress import clock
 from lab.study.report import NOT_JUDGED
@@ -387,8 +387,9 @@ def _compare(arguments: argparse.Namespace, _: Sequence[str]) -> int:
 def _keep(arguments: argparse.Namespace, _: Sequence[str]) -> int:
     if arguments.folder is not None:
         print(keep(Folder.open(arguments.folder)))
-    write_whole(README, current_readme())
-    print(README)
+    for page, content in current_pages().items():
+        write_whole(page, content)
+        print(page)
     return 0
 
 

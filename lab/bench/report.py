@@ -143,17 +143,18 @@ _NEOBFT = (
 )
 _FANOUT = (
     "One 1400-byte packet in, n copies out of the same veth port. A forwarder has one processor, "
-    "load and sink the other; a BPF program at the sink counts the copies of each viewer and drops "
-    "them, the same for all. Like is beside like: spinning with spinning, sleeping with sleeping."
+    "load and sink the other; a BPF program at the sink (XDP) counts the copies of each viewer "
+    "and drops them, the same for all. Like is beside like: spinning with spinning, sleeping with "
+    "sleeping."
 )
 _KERNEL = (
-    "The same packets; the P4 program is an XDP program in the kernel, which makes the copies too. "
-    "Its peer is a relay in XDP by hand (`lab/peers/xdp_relay`). The kernel makes the copies on "
-    "the sender's processor, which so has two things to do; the other one has none. On AF_XDP the "
-    "switch has a processor to itself. Copies that are redirected are counted at the sink by XDP, "
-    "before the kernel makes a packet of its own of each, for that would cost more than the copy "
-    "and is no work of the SFU's; samples, whose delays are taken, are packets of the kernel's. "
-    "For the processor time a thread of the kernel's own forwards (`threaded` of the interface)."
+    "The same packets; the P4 program is an XDP program in the kernel, which makes the copies "
+    "too. Its peer is a relay in XDP by hand (`lab/peers/xdp_relay`). The kernel makes the copies "
+    "on the sender's processor, which so has two things to do; the other one has none. On AF_XDP "
+    "the switch has a processor to itself. All copies are counted at the sink by XDP, before the "
+    "kernel makes a packet of its own of each; then all at the other sink, behind such a packet. "
+    "Samples, whose delays are taken, are packets of the kernel's. For the processor time a "
+    "thread of the kernel's own forwards (`threaded` of the interface)."
 )
 _SWITCHING = (
     "PISCES' network (4,000 stations, 2,000 routes, 1,000 rules), 64 flows in turn. L2 beside "
@@ -199,12 +200,12 @@ _PISCES = (
     "has one processor, load and sink the other; on AF_XDP both spin, on AF_PACKET both sleep. On "
     "a veth the kernel's work for a packet that is sent, the same for both, is most of the time, "
     "so rates differ less than the pipelines do: what those cost alone is in their own section. "
-    "Where a point is below 95 %, the reason is this. A profile of L2L3-ACL has about 1,000 ns "
-    "of a packet in the kernel, for either, so 5 % of the rate are some 55 ns. With flow caches"
-    " on, ours spends 165 ns of its own where Open vSwitch spends 81: two lookups in egress, "
-    "whose control has no cache of its own; a look whether a checksum was left to a network "
-    "card; the latency's histogram; and calls for each packet where Open vSwitch hands on "
-    "batches of 32. With them off, ours looks up every table, 1,000 ternary rules among them, "
-    "where Open vSwitch's classifier still has one masked lookup for all; the table with a "
-    "megaflow cache on either side is nearer. docs/performance.md has it part by part."
+    "Where a point is below 95 %, the reason is this. Of a packet's time most is in the kernel, "
+    "for either. With flow caches on, ours spends more of its own than Open vSwitch does: on two "
+    "lookups in egress, whose control has no cache of its own; on a look whether a checksum was "
+    "left to a network card; on the latency's histogram; and on calls for each packet where Open "
+    "vSwitch hands on batches of 32. With them off, ours looks up every table, 1,000 ternary "
+    "rules among them, where Open vSwitch's classifier still has one masked lookup for all; the "
+    "table with a megaflow cache on either side is nearer. docs/performance.md has it part by "
+    "part."
 )

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lab.bench.checks import checks
+from lab.bench.performance import page_of
 from lab.bench.readme import BENCHMARK, FIGURE, THESIS, KeptStudy, replaced, section_of
 from lab.files import alone
 from lab.process import REPOSITORY, deaf_to_signals
@@ -25,6 +26,7 @@ from lab.study.folder import DIGITS, Folder, FolderError, folders, thinned
 from lab.study.index import write_index
 
 README = REPOSITORY / "README.md"
+PERFORMANCE = REPOSITORY / "docs" / "performance.md"
 STUDIES = REPOSITORY / "studies"
 FIGURES = {BENCHMARK: FIGURE, THESIS: "beside-4mbps-p4_recirculation"}
 """What README shows of them."""
@@ -163,6 +165,10 @@ def _told(folder: Folder) -> KeptStudy:
     )
 
 
-def current_readme() -> str:
-    """README as it must be with the runs that are kept."""
-    return replaced(README.read_text(), section_of(kept_studies()))
+def current_pages() -> dict[Path, str]:
+    """README and docs/performance.md as they must be with the runs that are kept."""
+    kept = kept_studies()
+    return {
+        README: replaced(README.read_text(), section_of(kept)),
+        PERFORMANCE: page_of(PERFORMANCE.read_text(), kept),
+    }

@@ -17,7 +17,7 @@ from lab.bench.readme import BEGIN, END, KeptStudy, MarkerError, replaced, secti
 from lab.bench.report import Section, html_of, sections_of
 from lab.bench.results import FILES, Results, results_of
 from lab.bench.rows import ColumnError
-from lab.study.keep import README, current_readme
+from lab.study.keep import current_pages
 from lab.study.results import Served
 from lab.study.served import ServedRow
 from lab.study.verdicts import Verdict
@@ -298,8 +298,9 @@ def test_a_deciding_trial_that_others_disturbed_is_told() -> None:
         assert check.holds is not bool(is_disturbed)
 
 
-def test_readme_is_current_with_the_run_that_is_kept() -> None:
-    assert README.read_text() == current_readme(), "./reprise-lab keep makes it again"
+def test_readme_and_the_page_on_performance_are_current_with_the_runs_that_are_kept() -> None:
+    for page, content in current_pages().items():
+        assert page.read_text() == content, "./reprise-lab keep makes it again"
 
 
 def kept_study(name: str, found: Results, **more: Any) -> KeptStudy:
