@@ -304,15 +304,7 @@ impl Request {
                 self.rest.replay_at = Duration::from_secs(number(spec, text, 0, u32::MAX)?.into());
             }
             Does::Pcap => self.rest.recordings = Some(folder(text)?),
-            Does::GrpcServerAddr => {
-                self.grpc = match unix_path(text) {
-                    Some(path) => {
-                        path.map_err(|why| Mistake(format!("--{}: {why}", spec.long)))?;
-                        text.to_owned()
-                    }
-                    None => address(spec, text)?.to_string(),
-                };
-            }
+            Does::GrpcServerAddr => self.grpc = grpc_address(spec, text)?,
             Does::GrpcSsl => self.tls.is_on = true,
             Does::GrpcClientAuth => self.tls.asks_clients = true,
             Does::GrpcCaCert => self.tls.authorities = file(spec, text)?,
@@ -634,6 +626,15 @@ fn level(text: &str) -> Result<Option<Severity>, Mistake> {
             ));
         }
     }))
+}
+
+/// Where P4Runtime is served: an address, or a Unix socket's path behind `unix:`.
+fn grpc_address(spec: &Spec, text: &str) -> Result<String, Mistake> {
+    let Some(path) = unix_path(text) else {
+        return Ok(address(spec, text)?.to_string());
+    };
+    path.map_err(|why| Mistake(format!("--{}: {why}", spec.long)))?;
+    Ok(text.to_owned())
 }
 
 /// An address to serve on, with the host's name looked up.
