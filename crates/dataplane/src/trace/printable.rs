@@ -105,8 +105,8 @@ mod tests {
             assert_eq!(text.lines().count(), 2, "{text}");
             assert!(!text.contains('\x1b'), "{text}");
             let mut renderer = Bmv2Renderer::new(None);
-            let lines = renderer.render(&event);
-            assert!(lines.iter().all(|line| !line.text.contains(['\n', '\x1b'])));
+            let mut lines = renderer.render(&event);
+            assert!(lines.all(|line| !line.text.contains(['\n', '\x1b'])));
         }
     }
 }
