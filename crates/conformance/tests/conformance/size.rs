@@ -128,7 +128,8 @@ fn least_ns(text: &str) -> f64 {
 
 #[test]
 fn work_grows_with_the_length_of_a_program_and_not_with_its_square() {
-    let kinds: [(&str, fn(usize) -> String, usize); 5] = [
+    type Kind = (&'static str, fn(usize) -> String, usize);
+    let kinds: [Kind; 5] = [
         ("conditions", conditions, 500),
         ("else ifs", else_ifs, 250),
         ("terms", sum, 500),
