@@ -53,7 +53,8 @@ void set_tags(inout aom_tags_t tags, in lanes_t lanes) {
 // are no keys: nothing may leave with tags that anybody could compute.
 control LaneKeys(inout aom_headers_t hdr, inout lanes_t lanes, inout bool known) {
     // A controller that reads the entries back finds zeros for the keys.
-    @secret action set_keys(
+    @secret
+    action set_keys(
         bit<32> key0_0,
         bit<32> key0_1,
         bit<32> key1_0,
