@@ -54,7 +54,8 @@ def test_secrets_are_read_as_zeros_with_every_tool_over_unix_sockets(tmp_path: P
             reprise = RELEASE / "reprise"
             shown = told(reprise, "p4rt", "--switch", grpc, lines="dump --registers\n")
             assert "key=<secret>" in shown
-            assert "register set kept 1 <secret>" in shown
+            # Its cells read as zeros, which a dump leaves out.
+            assert "register set kept" not in shown
             assert "token=<secret>" in shown
             assert is_hidden(shown)
             lines = (

@@ -22,6 +22,7 @@ NO_GUARDS = {
     "tests/clients/ptf/run.py: NEGATIVE_TIMEOUT_S": "no packet is to come: that is waited for",
     "lab/process.py: TERMINATION_TIMEOUT_S": "then the process is killed",
     "lab/rows/rtpengine.py: REPLY_TIMEOUT_S": "then the request is repeated",
+    "tests/e2e/aom_members.py: JOIN_TIMEOUT_S": "then the member joins again",
     "examples/aom-counter/client.py: PATIENCE_S": "then the request is repeated",
 }
 """What ends in another way than by a failure, and how."""

@@ -108,6 +108,12 @@ impl From<&CounterData> for Count {
 }
 
 impl Table {
+    /// Its number in P4Runtime.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
     /// Looks a table up with its exact-match key fields and an action with so many parameters.
     ///
     /// # Errors

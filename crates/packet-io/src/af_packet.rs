@@ -285,6 +285,10 @@ impl Port for AfPacketPort {
         Ok(n_frames)
     }
 
+    fn knows_ages(&self) -> bool {
+        true
+    }
+
     fn drop_old(&mut self, before_ns: u64) -> Result<(), PortError> {
         let before = self.statistics;
         while let Some(slot) = self.ring.peek() {

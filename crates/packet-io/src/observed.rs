@@ -77,6 +77,10 @@ impl Port for ObservedPort {
         self.port.drop_old(before_ns)
     }
 
+    fn knows_ages(&self) -> bool {
+        self.port.knows_ages()
+    }
+
     fn transmit(&mut self, now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {
         let whole = [frame.head, frame.payload].concat();
         self.port.transmit(now, frame)?;

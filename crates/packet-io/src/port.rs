@@ -39,6 +39,11 @@ pub trait Port: Send {
         Ok(())
     }
 
+    /// Whether the kernel tells when a frame came, so that [`Port::drop_old`] drops none that came later.
+    fn knows_ages(&self) -> bool {
+        false
+    }
+
     /// Queues a frame for sending. Its pieces are copied to the memory that is sent from; a payload at most
     /// once for each frame, and not at all if the same payload is already there. Sends the queue when it is
     /// enough for a batch, and the first frame after a flush at once. [`Port::flush`] always sends it.

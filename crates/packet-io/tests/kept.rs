@@ -193,7 +193,7 @@ fn nothing_is_kept_of_an_interface_that_is_gone() {
         let _cable = cable();
         let mut port = open(Some(folder)).expect("a port");
         port.interface().keep().expect("a name");
-        assert_eq!(fs::read_dir(folder).expect("a folder").count(), 1);
+        assert!(fs::read_dir(folder).expect("a folder").count() > 0);
         ip("link del v1");
         port.abandon();
         assert_eq!(fs::read_dir(folder).expect("a folder").count(), 0);

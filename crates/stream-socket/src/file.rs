@@ -26,7 +26,7 @@ const FOLDER_POLL_MS: u64 = 5;
 pub struct SocketFile {
     path: PathBuf,
     /// Device and inode.
-    identity: (u64, u64),
+    identity: Identity,
 }
 
 /// Why nobody listens there.
@@ -66,12 +66,20 @@ impl SocketFile {
         let made = fs::symlink_metadata(path)?;
         let file = SocketFile {
             path: path.to_owned(),
-            identity: (made.dev(), made.ino()),
+            identity: identity(&made),
         };
         fs::set_permissions(path, Permissions::from_mode(mode))?;
         listener.set_nonblocking(true)?;
         Ok((listener, file))
     }
+}
+
+/// Device, inode, and the time at which it was made, in seconds and nanoseconds.
+type Identity = (u64, u64, i64, i64);
+
+/// What tells a socket from a later one of the same name: an inode's number is given again at once.
+fn identity(found: &fs::Metadata) -> Identity {
+    (found.dev(), found.ino(), found.mtime(), found.mtime_nsec())
 }
 
 /// The mask is the process'.
@@ -88,7 +96,7 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         let _folder = lock_folder(&self.path);
         let found = fs::symlink_metadata(&self.path);
-        if found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity) {
+        if found.is_ok_and(|found| identity(&found) == self.identity) {
             // What stays is taken for a dead process' by the next one.
             let _ = fs::remove_file(&self.path);
         }

@@ -187,6 +187,8 @@ pub(crate) struct EventLoop {
     age_max: Option<Nanos>,
     /// When the loop has looked at the clock last.
     seen_at: Nanos,
+    /// How long control calls have taken since then.
+    worked: Nanos,
     n_spins: u32,
     /// The port that was last looked at ahead.
     look_at: usize,
@@ -234,6 +236,7 @@ impl EventLoop {
             wait: Wait::Sleep,
             age_max: None,
             seen_at: 0,
+            worked: 0,
             n_spins: 0,
             look_at: 0,
             next_place: 0,
@@ -350,21 +353,33 @@ impl EventLoop {
     }
 
     /// Drops what has waited too long where the loop was away: stopped, or not scheduled. A loop that has much to do
-    /// looks at the clock all the time, and drops nothing.
+    /// looks at the clock all the time, and drops nothing. After a long control call it drops only where the kernel
+    /// tells how old a frame is: a frame that comes right behind the call's answer is none of those that waited.
     #[inline]
     fn look_at_clock(&mut self, now: Nanos) -> Result<(), LoopError> {
-        let away = now.saturating_sub(std::mem::replace(&mut self.seen_at, now));
+        let gap = now.saturating_sub(std::mem::replace(&mut self.seen_at, now));
+        let worked = std::mem::take(&mut self.worked);
         match self.age_max {
-            Some(age_max) if away > age_max => self.drop_old(age_max),
+            Some(age_max) if gap > age_max => {
+                self.drop_old(age_max, gap.saturating_sub(worked) > age_max)
+            }
             _ => Ok(()),
         }
     }
 
+    /// What has come since then has waited for the loop's own work.
+    fn note_work(&mut self, begun_at: Nanos) {
+        self.worked += self.clock.now().saturating_sub(begun_at);
+    }
+
     #[cold]
-    fn drop_old(&mut self, age_max: Nanos) -> Result<(), LoopError> {
+    fn drop_old(&mut self, age_max: Nanos, was_away: bool) -> Result<(), LoopError> {
         let before_ns = since_1970_ns().saturating_sub(age_max);
         for place in 0..self.ports.len() {
             let AttachedPort { id, port, .. } = &mut self.ports[place];
+            if !was_away && !port.knows_ages() {
+                continue;
+            }
             let (id, dropped) = (*id, port.drop_old(before_ns));
             self.going_on(dropped, id)?;
         }
@@ -530,14 +545,18 @@ impl EventLoop {
         // Nobody has looked which ports are ready.
         let was_busy = self.is_busy && !self.is_spinning();
         if self.is_woken {
+            let begun_at = self.clock.now();
             self.mailbox.waker().clear();
             while let Some(change) = self.mailbox.next_port_change() {
                 self.replace_port(change)?;
                 // The waiter's results are those of the list before: its places may be other ports' now.
                 self.waiter.forget();
             }
+            self.note_work(begun_at);
             self.run_work()?;
+            let begun_at = self.clock.now();
             self.answer_offload();
+            self.note_work(begun_at);
         }
         self.is_forwarding = !self.is_held(after);
         self.tell_links();
@@ -789,6 +808,7 @@ impl EventLoop {
             work(&mut context);
             n_updates += context.n_updates;
             self.rest = context.rest;
+            self.note_work(now);
             // A packet-out goes its way before the next piece of work can change that.
             self.run_switch(now)?;
             n_done += 1;
@@ -797,7 +817,9 @@ impl EventLoop {
                 break;
             }
         }
+        let begun_at = self.clock.now();
         self.tell_offload();
+        self.note_work(begun_at);
         Ok(())
     }
 

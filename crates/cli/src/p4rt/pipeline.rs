@@ -154,7 +154,13 @@ impl Shell {
     }
 
     pub(super) async fn show_pipeline(&mut self, place: &Place) -> Done {
-        let config = self.client.pipeline(ResponseType::P4infoAndCookie).await?;
+        let config = match self.client.pipeline(ResponseType::P4infoAndCookie).await {
+            Err(ClientError::NoP4Info) => {
+                let all_there_is = ResponseType::DeviceConfigAndCookie;
+                self.client.pipeline(all_there_is).await?
+            }
+            config => config?,
+        };
         let cookie = config.cookie.map(|it| it.cookie);
         let schema = match config.p4info {
             // Names may be of a file; those of a saved program stay until it is in force.

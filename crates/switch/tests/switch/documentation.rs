@@ -187,7 +187,12 @@ fn every_option_is_in_the_documentation_and_no_other() {
 fn every_event_of_the_log_is_in_the_documentation_and_no_other() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut told = BTreeSet::new();
-    for of in ["switch/src", "p4runtime-server/src", "thrift-server/src"] {
+    for of in [
+        "switch/src",
+        "control/src",
+        "p4runtime-server/src",
+        "thrift-server/src",
+    ] {
         events_in(&crates.join(of), &mut told);
     }
     let document = std::fs::read_to_string(crates.join("../docs/switch.md")).expect("the document");

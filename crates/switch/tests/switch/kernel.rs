@@ -633,6 +633,7 @@ fn where_the_other_end_of_a_veth_has_more_queues_the_log_says_so() {
                 "\"b1\"",
                 "1 receive queues, fewer than its other end has transmit queues",
             ]);
+            switch.wait_for_line(&["the engine forwards all", "event=\"offload_refused\""]);
             switch.stop("-TERM");
         },
     );

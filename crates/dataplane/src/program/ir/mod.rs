@@ -22,7 +22,6 @@ pub use id::*;
 pub use metadata::{Meaning, Moment, Queueing, StandardMetadata};
 pub use parser::*;
 pub use primitive::*;
-pub(crate) use secrets::Secrets;
 
 use std::ops::Range;
 
@@ -317,6 +316,14 @@ impl Ir {
         let mut places = primitives.filter_map(Primitive::written_place);
         places.any(|place| matches!(place, Place::Field(field) if *field == priority))
     }
+}
+
+/// Fields, registers and externs' arguments with something secret in them.
+#[derive(Debug, Clone, Default)]
+pub struct Secrets {
+    fields: BTreeSet<FieldId>,
+    registers: BTreeSet<RegisterId>,
+    payload_arguments: BTreeSet<(PayloadExternId, usize)>,
 }
 
 /// The whole program.

@@ -12,14 +12,6 @@ use super::{
 };
 use crate::{RegisterId, program::ParamInfo};
 
-/// Fields, registers and externs' arguments with something secret in them.
-#[derive(Debug, Clone, Default)]
-pub struct Secrets {
-    fields: BTreeSet<FieldId>,
-    registers: BTreeSet<RegisterId>,
-    payload_arguments: BTreeSet<(PayloadExternId, usize)>,
-}
-
 impl Secrets {
     /// Of a program whose actions have these parameters.
     pub(crate) fn of(ir: &Ir, params: &[&[ParamInfo]]) -> Secrets {
