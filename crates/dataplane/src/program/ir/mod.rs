@@ -23,9 +23,11 @@ pub use metadata::{Meaning, Moment, Queueing, StandardMetadata};
 pub use parser::*;
 pub use primitive::*;
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
-use crate::{ActionId, ActionProfileId, TableId, program::PayloadSignature, value::Int};
+use crate::{
+    ActionId, ActionProfileId, RegisterId, TableId, program::PayloadSignature, value::Int,
+};
 
 /// A field of a header instance.
 #[derive(Debug, Clone)]

@@ -4,10 +4,9 @@
 //! Whatever way a packet takes, and in whatever order: a field is secret if a secret is anywhere copied or computed
 //! into it. Which way a packet took is no secret, nor is what leaves in a frame or in a digest.
 
-use std::collections::BTreeSet;
-
 use super::{
     CalculationId, CalculationInput, Expr, FieldId, HeaderId, Ir, PayloadExternId, Primitive,
+    Secrets,
     accesses::{Accesses, Walk},
 };
 use crate::{RegisterId, program::ParamInfo};
