@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from lab.addresses import SFU_IP, SFU_MAC, ip_of, mac_of
 from lab.frames import UdpFrame, parse_udp, udp_frame
+from lab.traffic import grow_receive_buffer
 
 PACKET_OUTGOING = 4
 FRAME_LEN_BYTES_MAX = 65536
@@ -37,6 +38,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=10)
     arguments = parser.parse_args()
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as port:
+        grow_receive_buffer(port)
         port.bind((arguments.interface, 3))
         print("ready:", flush=True)
         n_packets = 0

@@ -45,14 +45,25 @@ def packet_of(stream: Stream, site: Site, payload: bytes) -> bytes:
 
 
 def exchange(
-    site: Site, packets: Sequence[tuple[Stream, bytes]], n_due: int, interval_s: float = 0.002
+    site: Site,
+    packets: Sequence[tuple[Stream, bytes]],
+    n_due: int,
+    interval_s: float = 0.002,
+    limit_s: float = LIMIT_S,
 ) -> list[Copy]:
-    """Sends payloads, one after the other; what came: `n_due` copies, and what came in too many."""
-    return site.hosts.call(lambda: _exchange(site, packets, n_due, interval_s))
+    """Sends payloads, one after the other; what came: `n_due` copies, and what came in too many.
+
+    It waits at most `limit_s` for them.
+    """
+    return site.hosts.call(lambda: _exchange(site, packets, n_due, interval_s, limit_s))
 
 
 def _exchange(
-    site: Site, packets: Sequence[tuple[Stream, bytes]], n_due: int, interval_s: float
+    site: Site,
+    packets: Sequence[tuple[Stream, bytes]],
+    n_due: int,
+    interval_s: float,
+    limit_s: float,
 ) -> list[Copy]:
     sockets = {}
     for link in site.links:
@@ -79,8 +90,8 @@ def _exchange(
             until_s = time.monotonic() + interval_s
             while (left_s := until_s - time.monotonic()) > 0:
                 read(left_s)
-        limit_s = time.monotonic() + LIMIT_S
-        while len(copies) < n_due and time.monotonic() < limit_s:
+        waits_until_s = time.monotonic() + limit_s
+        while len(copies) < n_due and time.monotonic() < waits_until_s:
             read(0.1)
         while read(QUIET_S):
             pass

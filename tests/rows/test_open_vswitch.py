@@ -17,6 +17,7 @@ from lab.rows.row import Variant
 from lab.sites import LOAD_CPU, SFU_CPU, SITES, OnePort, PortPerHost, Stream
 from tests.rows.exchange import came, due, exchange, rtp, serves_and_stops_serving
 
+TRIES = 12
 SLEEPING = Variant(port="system", wait="sleep")
 
 
@@ -103,8 +104,14 @@ def test_a_group_is_more_than_one_message_holds(tmp_path: Path) -> None:
         for n in (n_viewers, BUCKETS_A_MESSAGE, n_viewers):
             viewers = site.participants(2, n)
             running.subscribe(stream, viewers)
-            copies = exchange(site, [(stream, rtp(n))], n)
-            assert came(copies) == due([rtp(n)], viewers)
+            expected = due([rtp(n)], viewers)
+            # The kernel keeps 1,000 packets a processor, of whoever uses that, and drops the rest.
+            for _ in range(TRIES):
+                copies = came(exchange(site, [(stream, rtp(n))], n, limit_s=10.0))
+                assert copies <= expected
+                if copies == expected:
+                    break
+            assert copies == expected
 
 
 @pytest.mark.parametrize("daemon", ["ovs-vswitchd", "ovsdb-server"])
