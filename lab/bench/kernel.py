@@ -25,7 +25,7 @@ from lab.bench.fanout import (
 )
 from lab.bench.forwarders import Forwarder, running, there_is
 from lab.bench.load import TCX_SINK, XDP_SINK
-from lab.bench.matrix import COMPARED_FANOUT, CURVE_PART, probes_csv
+from lab.bench.matrix import COMPARED_FANOUT, CURVE_PART, POINT_PART, probes_csv
 from lab.bench.results import FanoutRow, ProcessorRow
 from lab.bench.search import FULL, QUICK, TRIAL_S, Effort
 from lab.bench.turns import Set
@@ -37,8 +37,6 @@ FILE = "kernel.csv"
 ROUNDS_FILE, PROCESSOR_FILE = "kernel-rounds.csv", "kernel-processor.csv"
 FANOUTS = (1, 8, 16, 64)
 SETS = 3
-POINT_PART = 3
-"""Trials at other fan-outs than the compared one are so much shorter: in all sets a whole one."""
 VIEWERS = 11
 """The thesis' most."""
 IDLE_S, BUSY_S = 2.0, 3.0

@@ -25,6 +25,9 @@ SETS = {"spin": 3, "sleep": 3}
 """How often at that fan-out, by how they wait."""
 CURVE_PART = 6
 """At the other fan-outs, which are points of a curve, trials are so much shorter, in one set."""
+POINT_PART = 3
+"""Trials of what sleeps, of sockets, the interpreter and BMv2 are so much shorter: in three sets a
+whole one."""
 FANOUTS_SLEEPING = (1, 64)
 FANOUTS_SLOW = (1, 16, 64)
 """Interpreted, or on UDP sockets."""
@@ -56,12 +59,14 @@ class Choice:
     rows: tuple[str, ...] = ()
     """Of an experiment's own file, beside the project's."""
 
-    def effort(self, fanout: int, *, is_quick: bool) -> Effort:
+    def effort(self, members: Sequence[Forwarder], fanout: int, *, is_quick: bool) -> Effort:
         """How long rates are searched for at a fan-out."""
         if is_quick:
             return QUICK
-        is_compared = fanout == COMPARED_FANOUT or fanout in self.fanouts
-        return Effort(self.trial_s if is_compared else self.trial_s / CURVE_PART)
+        if fanout != COMPARED_FANOUT and fanout not in self.fanouts:
+            return Effort(self.trial_s / CURVE_PART)
+        is_fast = members[0].wait == "spin" and _group(members[0]) is not None
+        return Effort(self.trial_s if is_fast else self.trial_s / POINT_PART)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +155,7 @@ def cells(choice: Choice, *, is_quick: bool = False) -> list[Cell]:
         for fanout in _fanouts(forwarder, choice, is_quick=is_quick):
             groups.setdefault((fanout, group), []).append(forwarder)
     todo = [
-        Cell(number, tuple(members), fanout, choice.effort(fanout, is_quick=is_quick))
+        Cell(number, tuple(members), fanout, choice.effort(members, fanout, is_quick=is_quick))
         for (fanout, _), members in groups.items()
         for number in range(_n_sets(members, fanout, choice, is_quick=is_quick))
     ]
