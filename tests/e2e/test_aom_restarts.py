@@ -194,14 +194,19 @@ class Life:
         whole = self.whole
         state = self.rng.choice(["kept", "kept", "lost", "older", "twice"])
         if state == "twice":
-            # With a switch that has just been started the second one might be first.
             self.until("before a second service", self.all_receive)
-            # The second one must not get in beside the first, and follows it.
+            # Two must not get in, and whoever comes late follows. That is the first one, where the
+            # switch was started anew and it does not know so yet.
             double = self._copy_of_folder()
-            second = whole.start("second", whole.service(double, f"{SERVICE_IP}:7444"))
-            assert second.wait(PATIENCE_S) != 0
-            assert "another controller" in second.log_text(), second.log_text()
-            self.end("service")
+            pair = {
+                "service": whole.processes["service"],
+                "second": whole.start("second", whole.service(double, f"{SERVICE_IP}:7444")),
+            }
+            self.until("one of two services ends", lambda: bool(_ended(pair)))
+            late = _ended(pair)[0]
+            assert pair[late].exit_code != 0
+            assert "another controller" in pair[late].log_text(), pair[late].log_text()
+            self.end("second" if late == "service" else "service")
             self._replace_folder(double)
         else:
             self.end("service")
@@ -231,8 +236,7 @@ class Life:
         """The operator adds everything again; the members have new files."""
         shutil.rmtree(self.whole.state)
         for host in self.hosts:
-            while self.running.get(host):
-                self._end(self.running[host].pop())
+            self._end_members(host)
         self.n_folders += 1
         self.backup_of_service = None
         self.whole.start_service()
@@ -250,15 +254,22 @@ class Life:
     def restart_members(self) -> str:
         """Those of a host; or a second process with the same files takes their place."""
         host = self.rng.choice(self.hosts)
-        first = self.running[host]
         if self.rng.random() < 0.3:
+            # Of several that start at once any may be the last to join, which stays.
             self.start_members(host)
-            del first[:-1]
             return "twice"
-        while first:
-            self._end(first.pop())
+        self._end_members(host)
         self.start_members(host)
         return "kept"
+
+    def _end_members(self, host: int) -> None:
+        for child in self.running.pop(host, []):
+            if child.exit_code is None:
+                self._end(child)
+
+
+def _ended(processes: dict[str, Child]) -> list[str]:
+    return [name for name, child in processes.items() if child.exit_code is not None]
 
 
 class Kind:
