@@ -186,6 +186,9 @@ def test_a_tutorials_command_line_forwards_records_and_logs(
     switch.kill()
 
     assert "--nanolog: nothing is published there" in text
+    # Beside the log.
+    assert "Calling target program-options parser\n" in text
+    assert re.search("^Adding interface s1-eth2 as port 2$", text, re.MULTILINE)
     shape = r"\[\d\d:\d\d:\d\d\.\d{3}\] \[bmv2\] \[(?P<level>[TDIWE])\] \[thread \d+\] "
     packet = r"\[\d+\.\d+\] \[cxt 0\] "
     for level, wanted in (

@@ -175,6 +175,17 @@ pub(crate) struct OpenPorts {
     pub(crate) watched: Vec<Watched>,
 }
 
+/// Scripts look for the line in BMv2's standard output, where it stands beside what the log has.
+fn tell_adding(options: &Options, option: &PortOption, log: Option<&Log>) {
+    let line = format!("Adding interface {} as port {}", option.source, option.id);
+    if options.bmv2.is_some() {
+        crate::print(&format!("{line}\n"));
+    }
+    if let Some(log) = log {
+        log.tell(Severity::Debug, &line);
+    }
+}
+
 /// Opens all of them; the captures' time 0 is the earliest first frame, unless they replace interfaces.
 pub(crate) fn open(
     options: &Options,
@@ -186,14 +197,11 @@ pub(crate) fn open(
     let mut workers: Vec<Vec<OpenPort>> = (0..n_workers).map(|_| Vec::new()).collect();
     let mut watched = Vec::new();
     let mut captures = Vec::new();
+    if options.bmv2.is_some() {
+        crate::print("Calling target program-options parser\n");
+    }
     for option in &options.ports {
-        if let Some(log) = log {
-            let (port, id) = (&option.source, option.id);
-            log.tell(
-                Severity::Debug,
-                &format!("Adding interface {port} as port {id}"),
-            );
-        }
+        tell_adding(options, option, log);
         let observers = match &options.bmv2 {
             Some(bmv2) => bmv2::observe(bmv2, option, log, epoch_ns)?,
             None => Observers::new(),
