@@ -30,6 +30,10 @@ use crate::P4Info;
 use fold::Folder;
 use graph::Visible;
 
+/// Names and numbers of a large program are looked up some hundred times each, so the hash is a quick one.
+type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
+type HashSet<K> = std::collections::HashSet<K, foldhash::fast::RandomState>;
+
 /// Rounds at most; each makes the program smaller, and programs of any size need three to five.
 const ROUNDS_MAX: usize = 8;
 

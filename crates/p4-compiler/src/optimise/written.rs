@@ -1,10 +1,10 @@
 //! The fields that each part of the switch may write, and so the facts at the beginning of a part:
 //! metadata that nothing has written is zero, a header that nothing can have made valid is invalid.
 
-use std::collections::{HashMap, HashSet};
 
 use bmv2_json::Program;
 
+use super::{HashMap, HashSet};
 use super::effect;
 use super::facts::Facts;
 use super::graph;
@@ -28,7 +28,7 @@ pub struct Written {
 impl Written {
     pub fn new(program: &Program, model: &Model) -> Self {
         let mut written = Self {
-            by: HashMap::new(),
+            by: HashMap::default(),
             anything: false,
         };
         for op in program
