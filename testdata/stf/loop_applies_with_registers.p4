@@ -9,31 +9,27 @@ struct headers_t { data_t data; }
 struct metadata_t { }
 #include "include/one_header.p4"
 
-control Keep(in bit<32> at, in bit<8> value) {
+control Keep(in bit<32> at, in bit<8> value, inout bit<8> sum) {
     register<bit<8>>(4) kept;
-    apply { kept.write(at, value); }
+    apply {
+        kept.write(at, value);
+        sum = sum + value;
+    }
 }
 
 INGRESS {
     Keep() keep;
     register<bit<8>>(4) cells;
-    action count() { hdr.data.sum = hdr.data.sum + 1; }
-    table t {
-        key = { hdr.data.n: exact; }
-        actions = { count; NoAction; }
-        const entries = { 1: count(); }
-    }
     apply {
         for (bit<32> i = 0; i < 4; i = i + 1) {
             cells.write(i, (bit<8>)i + hdr.data.n);
-            keep.apply(i, (bit<8>)i);
-            t.apply();
+            keep.apply(i, (bit<8>)i, hdr.data.sum);
         }
         bit<8> cell;
         for (bit<32> i in 1 .. 2) {
             cells.read(cell, i);
             hdr.data.cells = (hdr.data.cells << 8) | (bit<16>)cell;
-            keep.apply(i, cell);
+            keep.apply(i, cell, hdr.data.sum);
         }
     }
 }

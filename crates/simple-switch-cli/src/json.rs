@@ -48,7 +48,9 @@ pub fn value(json: &[u8]) -> Result<Value, Error> {
         let thread = thread::Builder::new().stack_size(JSON_STACK_BYTES);
         let reader = thread.spawn_scoped(scope, read);
         let reader = reader.map_err(|error| Error::NoJson(error.to_string()))?;
-        let read = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let read = reader
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         read.map_err(no_json)
     })
 }

@@ -419,8 +419,9 @@ mod tests {
     #[test]
     fn an_expression_may_be_as_deep_as_a_switch_takes_it() {
         let deep = "[".repeat(990) + &"]".repeat(990);
-        let text =
-            format!(r#"{{"actions": [{{"name": "a", "runtime_data": [], "primitives": {deep}}}]}}"#);
+        let text = format!(
+            r#"{{"actions": [{{"name": "a", "runtime_data": [], "primitives": {deep}}}]}}"#
+        );
         let program = Program::from_json(text.as_bytes()).unwrap();
         assert!(program.actions.get("a").is_some());
     }

@@ -8,8 +8,7 @@ use super::control::Node;
 use super::place::parameter;
 use super::{Binding, Lower, expression};
 use crate::ir::{
-    BinaryOp, Builtin, Callee, Expr, ExprKind, Loop, LoopHead, Statement, StatementKind,
-    VarId,
+    BinaryOp, Builtin, Callee, Expr, ExprKind, Loop, LoopHead, Statement, StatementKind, VarId,
 };
 use crate::limits;
 use crate::lint::walk::{Access, argument_access};

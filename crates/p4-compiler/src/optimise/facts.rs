@@ -34,7 +34,9 @@ fn fingerprint(value: &Value) -> u64 {
     let mut sum: u64 = 0;
     let mut add = |text: &str| {
         for byte in text.bytes() {
-            sum = sum.wrapping_mul(0x0100_0000_01b3).wrapping_add(u64::from(byte) + 1);
+            sum = sum
+                .wrapping_mul(0x0100_0000_01b3)
+                .wrapping_add(u64::from(byte) + 1);
         }
     };
     if let Some(operation) = fold::as_operation(value) {

@@ -9,12 +9,11 @@
 //! with an `exit` is never joined with its successor. Tables that a control plane can name stay,
 //! reached or not.
 
-
 use bmv2_json::{ActionCall, Pipeline, Program, Value};
 
-use super::{HashMap, HashSet};
 use super::code;
 use super::graph::{self, Graph, Node, Visible};
+use super::{HashMap, HashSet};
 
 /// Runs `flow`; whether anything changed.
 pub fn run(program: &mut Program, visible: &Visible) -> bool {

@@ -1,8 +1,7 @@
 //! The control graph: nodes by name, their successors, and which tables are the compiler's own.
 
-
-use bmv2_json::{Pipeline, Program, Table};
 use super::{HashMap, HashSet};
+use bmv2_json::{Pipeline, Program, Table};
 
 /// A node of a pipeline, as a position in its list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

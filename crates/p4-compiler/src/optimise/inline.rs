@@ -7,7 +7,6 @@
 //! its width. In a parser, `lookahead` bits move only to the very next operation, so that an error
 //! ends the parser at the same place.
 
-
 use bmv2_json::{Expression, Operand, ParserOpParameter, Pipeline, Primitive, Program, Value};
 use num_traits::Signed as _;
 

@@ -2,9 +2,8 @@
 //!
 //! A header's validity counts as a field, and so does a stack's next index.
 
-
-use bmv2_json::{FieldWidth, Program, Value};
 use super::{HashMap, HashSet};
+use bmv2_json::{FieldWidth, Program, Value};
 
 /// A field among all fields of the program.
 pub type FieldId = u32;

@@ -13,7 +13,6 @@
 //! whatever its entries are. Facts end with their control, since the target writes between controls
 //! and clones enter there.
 
-
 use bmv2_json::{Conditional, ParserOp, ParserOpParameter, Pipeline, Primitive, Program, Value};
 
 use super::HashMap;

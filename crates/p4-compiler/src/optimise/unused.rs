@@ -7,15 +7,14 @@
 //! nothing can make valid is never sent, so the deparser need not list it. The scratch header
 //! `scalars` stays, empty or not, as targets expect it.
 
-
 use bmv2_json::{Field, FieldWidth, Program, Value};
 
-use super::{HashMap, HashSet};
 use super::effect::{self, Touch};
 use super::graph::{self, Visible};
 use super::model::Model;
 use super::number;
 use super::walk;
+use super::{HashMap, HashSet};
 
 /// The compiler's own header of temporaries and metadata.
 const SCALARS: &str = "scalars";
