@@ -39,7 +39,7 @@ const ROUNDS_MAX: usize = 8;
 
 /// Rounds of a program that is large, where later rounds cost seconds and find what the first ones left of long rows
 /// of branches.
-const LARGE_ROUNDS_MAX: usize = 3;
+const LARGE_ROUNDS_MAX: usize = 2;
 /// Branches and actions from which on a program is large.
 const LARGE: usize = 4_000;
 
