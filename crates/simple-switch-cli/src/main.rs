@@ -15,6 +15,7 @@ mod commands;
 mod completion;
 mod connection;
 mod error;
+mod json;
 mod limits;
 mod lines;
 mod options;

@@ -41,10 +41,15 @@ impl Output {
         written.map_err(|_| Ended::Output)
     }
 
-    /// A line.
+    /// A line; a name with a line's end in it does not make two.
     pub fn line(&self, line: Arguments<'_>) -> Result<(), Ended> {
-        let line = line.to_string();
-        writeln!(self.lock(), "{}", printable::lines(&line)).map_err(|_| Ended::Output)
+        let line = one_line(&line.to_string());
+        writeln!(self.lock(), "{line}").map_err(|_| Ended::Output)
+    }
+
+    /// Text of any number of lines, and a line's end behind it.
+    pub fn lines(&self, text: &str) -> Result<(), Ended> {
+        writeln!(self.lock(), "{}", printable::lines(text)).map_err(|_| Ended::Output)
     }
 
     /// Everything so far is for its reader to see.
@@ -62,6 +67,12 @@ impl Output {
 
 /// A line on standard error, which nobody has to read.
 pub fn error_line(line: Arguments<'_>) {
-    let line = line.to_string();
-    let _ = writeln!(io::stderr(), "{}", printable::lines(&line));
+    let line = one_line(&line.to_string());
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Tabs stay: they are between the parts of a line.
+fn one_line(text: &str) -> String {
+    let parts: Vec<_> = text.split('\t').map(printable::line).collect();
+    parts.join("\t")
 }

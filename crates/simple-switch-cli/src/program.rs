@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::json;
+
 /// Bytes of a program's file: with 100,000 entries it has 60 million.
 pub const FILE_BYTES_MAX: u64 = 1 << 30;
 
@@ -211,17 +213,22 @@ impl Program {
     /// # Errors
     /// It is no BMv2 JSON; the text says where.
     pub fn from_json(json: &[u8]) -> Result<Self, String> {
-        let json: Value = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        Self::new(&json::value(json).map_err(|error| error.to_string())?)
+    }
+
+    /// # Errors
+    /// It is no BMv2 JSON; the text says where.
+    pub fn new(json: &Value) -> Result<Self, String> {
         let mut program = Self::default();
-        for it in list(&json, "actions") {
+        for it in list(json, "actions") {
             let action = action(it).map_err(|error| format!("an action: {error}"))?;
             // Some actions are there twice, with the same parameters.
             program.actions.all.insert(action.name.clone(), action);
         }
-        for pipeline in list(&json, "pipelines") {
-            program.add_pipeline(pipeline, &json)?;
+        for pipeline in list(json, "pipelines") {
+            program.add_pipeline(pipeline, json)?;
         }
-        for it in list(&json, "meter_arrays") {
+        for it in list(json, "meter_arrays") {
             let (name, n_rates) = (text(it, "name")?, number(it, "rate_count")? as usize);
             let table = binding(it)?;
             let meter = Meter {
@@ -231,7 +238,7 @@ impl Program {
             };
             program.meters.all.insert(name, meter);
         }
-        for it in list(&json, "counter_arrays") {
+        for it in list(json, "counter_arrays") {
             let (name, table) = (text(it, "name")?, binding(it)?);
             let counter = Counter {
                 name: name.clone(),
@@ -239,11 +246,11 @@ impl Program {
             };
             program.counters.all.insert(name, counter);
         }
-        for it in list(&json, "register_arrays") {
+        for it in list(json, "register_arrays") {
             let name = text(it, "name")?;
             program.registers.all.insert(name.clone(), name);
         }
-        for it in list(&json, "parse_vsets") {
+        for it in list(json, "parse_vsets") {
             let (name, bits) = (text(it, "name")?, number(it, "compressed_bitwidth")?);
             let set = ValueSet {
                 name: name.clone(),
@@ -251,7 +258,7 @@ impl Program {
             };
             program.value_sets.all.insert(name, set);
         }
-        for it in list(&json, "calculations") {
+        for it in list(json, "calculations") {
             let bits = match it["algo"].as_str() {
                 Some("crc16_custom") => 16,
                 Some("crc32_custom") => 32,
@@ -410,9 +417,22 @@ mod tests {
     }
 
     #[test]
+    fn an_expression_may_be_as_deep_as_a_switch_takes_it() {
+        let deep = "[".repeat(990) + &"]".repeat(990);
+        let text = format!(
+            r#"{{"actions": [{{"name": "a", "runtime_data": [], "primitives": {deep}}}]}}"#
+        );
+        let program = Program::from_json(text.as_bytes()).unwrap();
+        assert!(program.actions.get("a").is_some());
+    }
+
+    #[test]
     fn what_is_no_program_is_told_with_its_place() {
         let wrong = |json: Value| Program::from_json(json.to_string().as_bytes()).unwrap_err();
         assert!(Program::from_json(b"{").unwrap_err().contains("line 1"));
+        let deep = "[".repeat(1_001) + &"]".repeat(1_001);
+        let found = Program::from_json(deep.as_bytes()).unwrap_err();
+        assert!(found.contains("1001 deep, expected 1000"), "{found}");
         let table = json!({"name": "t", "type": "simple", "match_type": "exact",
             "key": [{"match_type": "exact", "target": ["h", "f"]}], "actions": []});
         let found = wrong(json!({"pipelines": [{"tables": [table]}]}));

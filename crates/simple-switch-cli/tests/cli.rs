@@ -536,3 +536,37 @@ fn help_lists_every_command_and_says_what_one_does() {
         assert!(found.contains(expected), "{expected}\n{found}");
     }
 }
+
+#[test]
+fn a_name_of_a_program_forges_no_line_and_commands_no_terminal() {
+    const FORGED: &str = r#"{
+        "actions": [{"name": "a\nRuntimeCmd: \u001b[2J", "runtime_data": [{"name": "p\rq", "bitwidth": 8}]}],
+        "pipelines": [{"tables": [{"name": "t\nnone", "type": "simple", "match_type": "exact", "key": [],
+            "actions": []}]}]
+    }"#;
+    let server = Server::with_program(FORGED, |_| Reaction::Hold);
+    let ended = run(server.port, "show_tables\nshow_actions\ntable_info t\n");
+    let said = out(&ended);
+    assert!(said.contains("t\\nnone"), "{said}");
+    assert!(said.contains("a\\nRuntimeCmd: \\u001b[2J"), "{said}");
+    assert!(said.contains("p\\rq(8)"), "{said}");
+    let of_names = |line: &str| line.starts_with("none") || line.starts_with("RuntimeCmd: \\u");
+    assert!(!said.lines().any(of_names), "{said}");
+}
+
+#[test]
+fn deep_json_is_read_and_deeper_refused_with_a_reason() {
+    let nested = |depth: usize| {
+        let deep = "[".repeat(depth) + &"]".repeat(depth);
+        format!(r#"{{"register_arrays": [{{"name": "cells"}}], "x": {deep}}}"#)
+    };
+    let server = Server::with_program(nested(900).leak(), |_| Reaction::Hold);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("deep.json");
+    std::fs::write(&file, nested(2_000)).unwrap();
+    let load = format!("load_new_config_file {}\n", file.display());
+    let ended = run(server.port, &load);
+    let said = out(&ended) + &err(&ended);
+    assert!(said.starts_with(BEGINNING), "{said}");
+    assert!(said.contains("2001 deep, expected 1000 at most"), "{said}");
+}

@@ -91,7 +91,11 @@ impl Emit<'_> {
         let n_nodes = self.ir.nodes.len();
         let labels: Vec<Label> = (0..n_nodes).map(|_| self.asm.label()).collect();
         let at = |node: Option<NodeId>| node.map_or(end, |node| labels[node.index()]);
-        let position = |node: NodeId| order.iter().position(|other| *other == node);
+        let mut positions = vec![None; n_nodes];
+        for (at, node) in order.iter().enumerate() {
+            positions[node.index()] = Some(at);
+        }
+        let position = |node: NodeId| positions[node.index()];
         for node in &order {
             let next = successors(self.program, &self.ir.nodes[node.index()]);
             if next.iter().any(|next| position(*next) <= position(*node)) {

@@ -13,7 +13,7 @@ mod numbers;
 mod reach;
 mod tables;
 mod variables;
-mod walk;
+pub mod walk;
 
 use crate::diagnostic::Sink;
 use crate::ir::Program;

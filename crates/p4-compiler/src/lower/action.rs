@@ -81,8 +81,9 @@ impl Lower<'_> {
         } else {
             name.clone()
         };
-        if let Some(known) = self.actions_done.get(&key) {
-            return *known;
+        let leaving = self.leaving(action.is_global);
+        if let Some(known) = self.action_done(&key, leaving.as_deref()) {
+            return known;
         }
         let mut runtime_data = Vec::new();
         let mut bound = Vec::new();
@@ -106,10 +107,10 @@ impl Lower<'_> {
             self.env.insert(*parameter, Binding::Place(place));
             runtime_data.push(runtime_datum(var, action, bitwidth));
         }
-        // The action stands alone; `exit` must do the copy-out of the controls around it.
-        let is_shared = |block: &PendingBlock| action.is_global || block.repeated;
-        let mut blocks = self.pending_blocks.iter();
-        let is_unknown = blocks.any(|block| is_shared(block) && !block.copies.is_empty());
+        // The action stands alone; `exit` must do the copy-out of the controls around it. Where no table has the
+        // action, it never runs.
+        let is_shared = |block: &PendingBlock| block.repeated && !block.copies.is_empty();
+        let is_unknown = !table.is_empty() && self.pending_blocks.iter().any(is_shared);
         let outer = (
             std::mem::take(&mut self.pending),
             std::mem::replace(&mut self.exit_is_unknown, is_unknown),
@@ -126,6 +127,8 @@ impl Lower<'_> {
         self.action_depth -= 1;
         (self.pending, self.exit_is_unknown) = outer;
         let json_id = self.json.actions.len() as u32;
+        let leaving = leaving.filter(|_| primitives.iter().any(|primitive| primitive.op == "exit"));
+        let key = leaving.map_or(key.clone(), |leaving| format!("{key} {leaving}"));
         let source_info = self.source_info(action.span);
         self.json.actions.push(bmv2_json::Action {
             name,
@@ -136,6 +139,28 @@ impl Lower<'_> {
         });
         self.actions_done.insert(key, json_id);
         json_id
+    }
+
+    /// Which copy-outs `exit` does, where an action of no control stands in one with `out` or `inout` arguments.
+    fn leaving(&self, is_global: bool) -> Option<String> {
+        let blocks = self.pending_blocks.iter();
+        let copies: Vec<&CopyOut> = blocks.flat_map(|block| &block.copies).collect();
+        (is_global && !copies.is_empty()).then(|| format!("leaving {copies:?}"))
+    }
+
+    /// The action that has been lowered under this key. One with an `exit` serves only where the same copy-outs are to
+    /// be done; another control has an action of its own with the same name.
+    fn action_done(&self, key: &str, leaving: Option<&str>) -> Option<u32> {
+        let has_exit = |id: &u32| {
+            let primitives = &self.json.actions[*id as usize].primitives;
+            primitives.iter().any(|primitive| primitive.op == "exit")
+        };
+        let plain = self.actions_done.get(key).copied();
+        let Some(leaving) = leaving else {
+            return plain;
+        };
+        let own = || self.actions_done.get(&format!("{key} {leaving}")).copied();
+        plain.filter(|id| !has_exit(id)).or_else(own)
     }
 
     fn bind_action(&mut self, bound: &[(usize, Option<Expr>)]) -> Vec<CopyOut> {

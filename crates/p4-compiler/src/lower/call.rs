@@ -201,7 +201,7 @@ impl Lower<'_> {
 
     /// Whether a call stands inside that may change a place: a function with nothing but `in`
     /// parameters cannot.
-    fn has_changing_call(&self, expr: &Expr) -> bool {
+    pub fn has_changing_call(&self, expr: &Expr) -> bool {
         if let ExprKind::Call(call) = &expr.kind
             && let Callee::Function(id) = &call.callee
             && self.program.functions[*id].parameters.iter().all(|id| {

@@ -8,10 +8,10 @@ use super::control::Node;
 use super::place::parameter;
 use super::{Binding, Lower, expression};
 use crate::ir::{
-    BinaryOp, Builtin, Callee, Direction, Expr, ExprKind, Loop, LoopHead, Statement, StatementKind,
-    VarId,
+    BinaryOp, Builtin, Callee, Expr, ExprKind, Loop, LoopHead, Statement, StatementKind, VarId,
 };
 use crate::limits;
+use crate::lint::walk::{Access, argument_access};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -230,7 +230,10 @@ impl Lower<'_> {
                     span,
                     "a loop that applies a table needs bounds that are known at compile time",
                 )
-                .help("simple_switch has no way back between tables; write the rounds out, or loop over constants");
+                .help(
+                    "simple_switch has no way back between tables, so the rounds are written out: declare the loop's \
+                     variable in its head, begin and end with constants, and change the variable in the head only",
+                );
             return;
         };
         let mut all = Vec::new();
@@ -412,20 +415,8 @@ fn writes(statements: &[Statement], var: VarId, program: &crate::ir::Program) ->
 /// Whether a call inside an expression writes a variable through an argument or a method.
 fn call_writes(expr: &Expr, var: VarId, program: &crate::ir::Program) -> bool {
     if let ExprKind::Call(call) = &expr.kind {
-        let parameters = match &call.callee {
-            Callee::Function(id) => Some(&program.functions[*id].parameters),
-            Callee::Action(id) => Some(&program.actions[*id].parameters),
-            Callee::ApplyBlock(object) => match object.ty {
-                Type::Control(id) => Some(&program.controls[id].parameters),
-                _ => None,
-            },
-            _ => None,
-        };
         for (at, argument) in call.arguments.iter().enumerate() {
-            let reads = parameters.and_then(|ids| ids.get(at)).is_some_and(|id| {
-                matches!(program.vars[*id].direction, Direction::In | Direction::None)
-            });
-            if !reads
+            if argument_access(program, call, at) != Access::Read
                 && argument
                     .as_ref()
                     .is_some_and(|argument| root_is(argument, var))

@@ -464,8 +464,12 @@ impl Lower<'_> {
             }
             Transition::Select(keys, cases) => {
                 let resolved: Vec<Expr> = keys.iter().map(|key| self.resolve(key)).collect();
-                let operands: Vec<Value> =
-                    resolved.iter().map(|key| self.select_key(key)).collect();
+                let n_before = self.n_before_changes(resolved.iter());
+                let operands: Vec<Value> = resolved
+                    .iter()
+                    .enumerate()
+                    .map(|(at, key)| self.select_key(key, at < n_before))
+                    .collect();
                 self.drain(span);
                 let keys: Vec<SelectKey> = keys
                     .iter()

@@ -23,9 +23,10 @@ pub struct SelectKey {
 type MaskedValue = (BigInt, BigInt);
 
 impl Lower<'_> {
-    /// A key for simple_switch: a field, or `lookahead` bits.
-    pub fn select_key(&mut self, key: &Expr) -> Value {
-        if let ExprKind::Call(call) = &key.kind
+    /// A key for simple_switch: a field, or `lookahead` bits. One that a later key may change (`is_kept`) is copied.
+    pub fn select_key(&mut self, key: &Expr, is_kept: bool) -> Value {
+        if !is_kept
+            && let ExprKind::Call(call) = &key.kind
             && let Callee::ExternMethod(_, method) = &call.callee
             && &**method == "lookahead"
             && let Some(width) = self.program.width(&key.ty).filter(|width| *width > 0)
@@ -34,7 +35,7 @@ impl Lower<'_> {
         }
         let value = self.data(key);
         match value {
-            Value::Field(_) | Value::StackField(_) if !self.widens(key) => value,
+            Value::Field(_) | Value::StackField(_) if !is_kept && !self.widens(key) => value,
             computed => {
                 let temp = self.temp("key", &key.ty, key.span);
                 let (target, _) = self.read_raw(&temp);

@@ -22,13 +22,14 @@ impl Lower<'_> {
         let name =
             ir::name_annotation(&table.annotations).unwrap_or_else(|| table.name.to_string());
         let name = qualify(&self.path, &name);
+        let n_before = self.n_before_changes(table.keys.iter().map(|key| &key.expr));
         let keys: Vec<(TableKey, Option<Value>)> = table
             .keys
             .iter()
             .enumerate()
             .map(|(at, key)| {
                 let expr = self.hoist(&key.expr);
-                self.key(&name, at, key, &expr)
+                self.key((&name, at), key, &expr, at < n_before)
             })
             .collect();
         self.flush(span);
@@ -52,15 +53,43 @@ impl Lower<'_> {
         index
     }
 
-    /// The key's field; another expression is computed into a field first.
-    fn key(&mut self, table: &str, at: usize, key: &Key, expr: &Expr) -> (TableKey, Option<Value>) {
+    /// How many keys stand before the last that calls something which may change what they read. Keys are evaluated
+    /// in order (P4_16 1.2.5, sections 13.6 and 14.2.1), so these keep the value from before the call.
+    pub fn n_before_changes<'e>(&self, keys: impl Iterator<Item = &'e Expr>) -> usize {
+        let keys: Vec<&Expr> = keys.collect();
+        let last = keys.iter().rposition(|key| self.key_changes(key));
+        last.unwrap_or(0)
+    }
+
+    fn key_changes(&self, key: &Expr) -> bool {
+        let is_lookahead = matches!(
+            &key.kind,
+            ExprKind::Call(call)
+                if matches!(&call.callee, Callee::ExternMethod(_, method) if &**method == "lookahead")
+        );
+        !is_lookahead && self.has_changing_call(key)
+    }
+
+    /// The key's field; another expression is computed into a field first, and so is a field that a later key may
+    /// change (`is_kept`).
+    fn key(
+        &mut self,
+        (table, at): (&str, usize),
+        key: &Key,
+        expr: &Expr,
+        is_kept: bool,
+    ) -> (TableKey, Option<Value>) {
         let expr = self.resolve(expr);
         let match_type = if &*key.match_kind == "optional" {
             "ternary"
         } else {
             &*key.match_kind
         };
-        let (target, bits, input) = match self.simple_key(&expr) {
+        let simple = match is_kept {
+            true => None,
+            false => self.simple_key(&expr),
+        };
+        let (target, bits, input) = match simple {
             Some((place, bits)) => place_key(&place, bits, self.read_raw(&place).0),
             None => {
                 let place = match self.key_places.get(&(table.to_owned(), at)) {

@@ -9,10 +9,11 @@
 //! which do nothing but write one field. Meters, random numbers and unknown primitives stay, and so does code
 //! that may end the parser. A clone or a recirculated packet sees only the metadata of its field list.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use bmv2_json::{Pipeline, Primitive, Program, Value};
 
+use super::HashMap;
 use super::code;
 use super::effect::{self, Effect, Touch};
 use super::graph::{self, Graph, Node};
@@ -191,8 +192,8 @@ impl Liveness<'_> {
 
     fn one(&mut self, program: &Program, pipeline: &Pipeline, end: &Live) -> Live {
         let graph = Graph::new(pipeline);
-        let mut live: HashMap<Node, Live> = HashMap::new();
-        let order = match graph.order(pipeline) {
+        let mut live: HashMap<Node, Live> = HashMap::default();
+        let order = match graph.order() {
             Some(order) => order,
             None => {
                 // Nodes run in a circle: everything is live everywhere.
@@ -296,7 +297,7 @@ fn walk(
     if !code::is_regular(body) {
         return Live::everything(model);
     }
-    let mut targets: HashMap<usize, Live> = HashMap::new();
+    let mut targets: HashMap<usize, Live> = HashMap::default();
     for to in body.iter().filter_map(code::target) {
         targets.insert(to, Live::none(model));
     }
@@ -337,7 +338,7 @@ fn sweep(model: &Model, body: &mut Vec<Primitive>, behind: &Live, at_exit: &Live
 fn parser(program: &mut Program, model: &Model, end: &Live) -> bool {
     let mut changed = false;
     for parser in &mut program.parsers {
-        let mut first: HashMap<String, Live> = HashMap::new();
+        let mut first: HashMap<String, Live> = HashMap::default();
         // States may run in circles: until nothing new becomes live.
         loop {
             let mut grown = false;

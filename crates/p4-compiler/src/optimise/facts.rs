@@ -20,9 +20,33 @@ const CONSTANT_BITS_MAX: u32 = 128;
 
 #[derive(PartialEq, Debug)]
 struct Condition {
+    /// Differs where the values do, nearly always; compared first.
+    fingerprint: u64,
     value: Value,
     truth: bool,
     fields: Vec<FieldId>,
+    /// It names a parameter of the action.
+    of_action: bool,
+}
+
+/// A number that equal operands share.
+fn fingerprint(value: &Value) -> u64 {
+    let mut sum: u64 = 0;
+    let mut add = |text: &str| {
+        for byte in text.bytes() {
+            sum = sum
+                .wrapping_mul(0x0100_0000_01b3)
+                .wrapping_add(u64::from(byte) + 1);
+        }
+    };
+    if let Some(operation) = fold::as_operation(value) {
+        add(&operation.op);
+    }
+    super::walk::inside(value, &mut |inner| match inner {
+        Value::Field((_, text)) | Value::Hexstr(text) | Value::Header(text) => add(text),
+        _ => {}
+    });
+    sum
 }
 
 /// The facts at a place.
@@ -68,13 +92,7 @@ impl Facts {
     pub fn leave_action(&mut self) {
         self.atoms
             .remove_linked(|atom| matches!(atom, Atom::Parameter(_)));
-        self.conditions.retain(|condition| {
-            let mut found = false;
-            super::walk::inside(&condition.value, &mut |value| {
-                found |= matches!(value, Value::Local(_) | Value::RuntimeData(_));
-            });
-            !found
-        });
+        self.conditions.retain(|condition| !condition.of_action);
     }
 
     /// The operand that gives a field's value.
@@ -103,10 +121,11 @@ impl Facts {
         if self.conditions.is_empty() || !fold::is_truth(value) {
             return None;
         }
+        let sought = fingerprint(value);
         let known = self
             .conditions
             .iter()
-            .find(|condition| condition.value == *value);
+            .find(|condition| condition.fingerprint == sought && condition.value == *value);
         known.map(|condition| condition.truth)
     }
 
@@ -158,12 +177,21 @@ impl Facts {
         if touched.all || touched.outside || self.conditions.len() >= CONDITIONS_MAX {
             return;
         }
-        let is_known = |it: &Rc<Condition>| it.truth == truth && it.value == *value;
+        let fingerprint = fingerprint(value);
+        let is_known = |it: &Rc<Condition>| {
+            it.fingerprint == fingerprint && it.truth == truth && it.value == *value
+        };
         if !self.conditions.iter().any(is_known) {
+            let mut of_action = false;
+            super::walk::inside(value, &mut |inner| {
+                of_action |= matches!(inner, Value::Local(_) | Value::RuntimeData(_));
+            });
             self.conditions.push(Rc::new(Condition {
+                fingerprint,
                 value: value.clone(),
                 truth,
                 fields: touched.fields,
+                of_action,
             }));
         }
     }

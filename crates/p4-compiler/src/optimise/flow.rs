@@ -9,24 +9,29 @@
 //! with an `exit` is never joined with its successor. Tables that a control plane can name stay,
 //! reached or not.
 
-use std::collections::{HashMap, HashSet};
-
 use bmv2_json::{ActionCall, Pipeline, Program, Value};
 
 use super::code;
 use super::graph::{self, Graph, Node, Visible};
+use super::{HashMap, HashSet};
 
 /// Runs `flow`; whether anything changed.
 pub fn run(program: &mut Program, visible: &Visible) -> bool {
     let mut changed = false;
     for at in 0..program.pipelines.len() {
-        let mut pipeline = program.pipelines[at].clone();
-        redirect(program, &mut pipeline, visible);
-        sweep(&mut pipeline, visible);
-        while join(program, &mut pipeline, visible) {}
-        sweep(&mut pipeline, visible);
-        changed |= pipeline != program.pipelines[at];
-        program.pipelines[at] = pipeline;
+        // Apart from the program, which these read.
+        let mut pipeline = program.pipelines.remove(at);
+        changed |= redirect(program, &mut pipeline, visible);
+        changed |= sweep(&mut pipeline, visible);
+        let mut joined = false;
+        while join(program, &mut pipeline, visible) {
+            joined = true;
+        }
+        if joined {
+            sweep(&mut pipeline, visible);
+        }
+        changed |= joined;
+        program.pipelines.insert(at, pipeline);
     }
     changed
 }
@@ -87,16 +92,17 @@ fn each_edge(pipeline: &mut Pipeline, change: &mut dyn FnMut(&mut Option<String>
     }
 }
 
-/// Leads edges past nodes without effect: from the end, so that each node's own edges are known.
-fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) {
+/// Leads edges past nodes without effect: from the end, so that each node's own edges are known. Whether there were
+/// any.
+fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) -> bool {
     let graph = Graph::new(pipeline);
-    let Some(order) = graph.order(pipeline) else {
-        return;
+    let Some(order) = graph.order() else {
+        return false;
     };
     let actions = program.actions.iter();
     let empty = actions.filter(|action| action.primitives.is_empty());
     let empty: HashSet<u32> = empty.map(|action| action.id).collect();
-    let mut ends = Ends::new();
+    let mut ends = Ends::default();
     // Tables of the program that nothing leads to keep their edges, so their nodes count too.
     let reached: HashSet<Node> = order.iter().copied().collect();
     let others = graph.nodes.values().filter(|node| !reached.contains(node));
@@ -108,11 +114,16 @@ fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) {
             ends.insert(*node, end);
         }
     }
+    let mut changed = false;
     each_edge(pipeline, &mut |edge| {
-        if let Some(end) = graph.node(edge.as_ref()).and_then(|node| ends.get(&node)) {
+        if let Some(end) = graph.node(edge.as_ref()).and_then(|node| ends.get(&node))
+            && edge != end
+        {
             edge.clone_from(end);
+            changed = true;
         }
     });
+    changed
 }
 
 /// The action and next node of code that no control plane sees.
@@ -154,7 +165,7 @@ fn set_next(pipeline: &mut Pipeline, node: Node, next: Option<String>) {
 
 /// How many nodes use each action.
 pub fn uses(program: &Program, pipeline: &Pipeline) -> HashMap<u32, usize> {
-    let mut uses: HashMap<u32, usize> = HashMap::new();
+    let mut uses: HashMap<u32, usize> = HashMap::default();
     let others = program
         .pipelines
         .iter()
@@ -172,14 +183,14 @@ pub fn uses(program: &Program, pipeline: &Pipeline) -> HashMap<u32, usize> {
 /// Joins pairs of code nodes; whether there was any.
 fn join(program: &mut Program, pipeline: &mut Pipeline, visible: &Visible) -> bool {
     let graph = Graph::new(pipeline);
-    let Some(order) = graph.order(pipeline) else {
+    let Some(order) = graph.order() else {
         return false;
     };
-    let entries = graph.entries(pipeline);
+    let entries = graph.entries();
     let uses = uses(program, pipeline);
     let positions = graph::action_positions(program);
     let mut joined = false;
-    let mut gone: HashSet<Node> = HashSet::new();
+    let mut gone: HashSet<Node> = HashSet::default();
     // From the end, so that a chain becomes one node in one walk.
     for node in order.iter().rev() {
         let Some((first, next)) = internal(pipeline, *node, visible) else {
@@ -241,11 +252,11 @@ fn remove(pipeline: &mut Pipeline, gone: &HashSet<Node>) {
         .retain(|_| !gone.contains(&Node::Call(at.next().unwrap_or_default())));
 }
 
-/// Removes unreachable nodes; tables of the program stay.
-fn sweep(pipeline: &mut Pipeline, visible: &Visible) {
+/// Removes unreachable nodes; tables of the program stay. Whether there were any.
+fn sweep(pipeline: &mut Pipeline, visible: &Visible) -> bool {
     let graph = Graph::new(pipeline);
-    let Some(order) = graph.order(pipeline) else {
-        return;
+    let Some(order) = graph.order() else {
+        return false;
     };
     let mut reached: HashSet<Node> = order.into_iter().collect();
     // A table that stays keeps the targets of its edges.
@@ -260,21 +271,18 @@ fn sweep(pipeline: &mut Pipeline, visible: &Visible) {
         .collect();
     while let Some(node) = open.pop() {
         if reached.insert(node) || matches!(node, Node::Table(_)) {
-            let next = Graph::successors(pipeline, node);
-            open.extend(
-                next.into_iter()
-                    .filter_map(|name| graph.node(name))
-                    .filter(|next| !reached.contains(next)),
-            );
+            let next = graph.followers(node).iter().copied();
+            open.extend(next.filter(|next| !reached.contains(next)));
         }
     }
-    let gone = graph
+    let gone: HashSet<Node> = graph
         .nodes
         .values()
         .copied()
         .filter(|node| !reached.contains(node))
         .collect();
     remove(pipeline, &gone);
+    !gone.is_empty()
 }
 
 /// Runs `calls`; whether anything changed.

@@ -1,7 +1,6 @@
 //! The control graph: nodes by name, their successors, and which tables are the compiler's own.
 
-use std::collections::{HashMap, HashSet};
-
+use super::{HashMap, HashSet};
 use bmv2_json::{Pipeline, Program, Table};
 
 /// A node of a pipeline, as a position in its list.
@@ -12,10 +11,16 @@ pub enum Node {
     Call(usize),
 }
 
-/// The nodes of a pipeline.
+/// The nodes of a pipeline, and the edges that it has when the graph is made.
 #[derive(Debug)]
 pub struct Graph {
     pub nodes: HashMap<String, Node>,
+    /// Where the pipeline begins.
+    start: Option<Node>,
+    /// Behind each node, see [`Graph::place`].
+    followers: Vec<Vec<Node>>,
+    n_tables: usize,
+    n_conditionals: usize,
 }
 
 /// Which names a control plane sees.
@@ -65,7 +70,7 @@ pub fn only_next(table: &Table) -> Option<String> {
 
 impl Graph {
     pub fn new(pipeline: &Pipeline) -> Self {
-        let mut nodes = HashMap::new();
+        let mut nodes = HashMap::default();
         for (at, table) in pipeline.tables.iter().enumerate() {
             nodes.insert(table.name.clone(), Node::Table(at));
         }
@@ -75,7 +80,40 @@ impl Graph {
         for (at, call) in pipeline.action_calls.iter().enumerate() {
             nodes.insert(call.name.clone(), Node::Call(at));
         }
-        Self { nodes }
+        let mut graph = Self {
+            nodes,
+            start: None,
+            followers: Vec::new(),
+            n_tables: pipeline.tables.len(),
+            n_conditionals: pipeline.conditionals.len(),
+        };
+        let tables = (0..pipeline.tables.len()).map(Node::Table);
+        let conditionals = (0..pipeline.conditionals.len()).map(Node::If);
+        let calls = (0..pipeline.action_calls.len()).map(Node::Call);
+        graph.followers = tables
+            .chain(conditionals)
+            .chain(calls)
+            .map(|node| {
+                let names = Self::successors(pipeline, node).into_iter();
+                names.filter_map(|name| graph.node(name)).collect()
+            })
+            .collect();
+        graph.start = graph.node(pipeline.init_table.as_ref());
+        graph
+    }
+
+    /// A node's place among all.
+    fn place(&self, node: Node) -> usize {
+        match node {
+            Node::Table(at) => at,
+            Node::If(at) => self.n_tables + at,
+            Node::Call(at) => self.n_tables + self.n_conditionals + at,
+        }
+    }
+
+    /// The nodes behind a node, once for each edge.
+    pub fn followers(&self, node: Node) -> &[Node] {
+        &self.followers[self.place(node)]
     }
 
     pub fn node(&self, name: Option<&String>) -> Option<Node> {
@@ -102,56 +140,50 @@ impl Graph {
     }
 
     /// The nodes that are reached, each before its successors; none where they run in a circle.
-    pub fn order(&self, pipeline: &Pipeline) -> Option<Vec<Node>> {
-        let mut done: HashSet<Node> = HashSet::new();
-        let mut open: HashSet<Node> = HashSet::new();
-        let mut order = Vec::new();
-        let start = self.node(pipeline.init_table.as_ref());
-        let mut stack: Vec<(Node, Vec<Node>)> = Vec::new();
-        let enter = |node: Node| (node, self.followers(pipeline, node));
-        if let Some(start) = start {
-            open.insert(start);
-            stack.push(enter(start));
+    pub fn order(&self) -> Option<Vec<Node>> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Seen {
+            No,
+            Open,
+            Done,
         }
-        while let Some((node, rest)) = stack.last_mut() {
-            match rest.pop() {
-                Some(next) if open.contains(&next) => return None,
-                Some(next) if !done.contains(&next) => {
-                    open.insert(next);
-                    stack.push(enter(next));
+        let mut seen = vec![Seen::No; self.followers.len()];
+        let mut order = Vec::new();
+        // A node, and how many of its followers are still to be looked at.
+        let mut stack: Vec<(Node, usize)> = Vec::new();
+        let mut enter = self.start;
+        loop {
+            if let Some(node) = enter.take() {
+                seen[self.place(node)] = Seen::Open;
+                stack.push((node, self.followers(node).len()));
+            }
+            let Some((node, n_left)) = stack.last_mut() else {
+                break;
+            };
+            if let Some(left) = n_left.checked_sub(1) {
+                *n_left = left;
+                let next = self.followers(*node)[left];
+                match seen[self.place(next)] {
+                    Seen::Open => return None,
+                    Seen::No => enter = Some(next),
+                    Seen::Done => {}
                 }
-                Some(_) => {}
-                None => {
-                    let node = *node;
-                    open.remove(&node);
-                    done.insert(node);
-                    order.push(node);
-                    stack.pop();
-                }
+            } else {
+                seen[self.place(*node)] = Seen::Done;
+                order.push(*node);
+                stack.pop();
             }
         }
         order.reverse();
         Some(order)
     }
 
-    fn followers(&self, pipeline: &Pipeline, node: Node) -> Vec<Node> {
-        Self::successors(pipeline, node)
-            .into_iter()
-            .filter_map(|name| self.node(name))
-            .collect()
-    }
-
     /// The number of edges to each node that has any, including the entry's. Unreachable nodes
     /// count too: a table of the program stays, and so do the nodes to which it leads.
-    pub fn entries(&self, pipeline: &Pipeline) -> HashMap<Node, usize> {
-        let mut counts: HashMap<Node, usize> = HashMap::new();
-        let start = self.node(pipeline.init_table.as_ref());
-        let edges = self
-            .nodes
-            .values()
-            .flat_map(|node| self.followers(pipeline, *node));
-        for node in start.into_iter().chain(edges) {
-            *counts.entry(node).or_default() += 1;
+    pub fn entries(&self) -> HashMap<Node, usize> {
+        let mut counts: HashMap<Node, usize> = HashMap::default();
+        for node in self.start.iter().chain(self.followers.iter().flatten()) {
+            *counts.entry(*node).or_default() += 1;
         }
         counts
     }

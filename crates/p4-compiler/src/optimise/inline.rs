@@ -7,11 +7,10 @@
 //! its width. In a parser, `lookahead` bits move only to the very next operation, so that an error
 //! ends the parser at the same place.
 
-use std::collections::HashSet;
-
 use bmv2_json::{Expression, Operand, ParserOpParameter, Pipeline, Primitive, Program, Value};
 use num_traits::Signed as _;
 
+use super::HashSet;
 use super::code;
 use super::effect::{self, Touch};
 use super::fold::{as_operation, is_truth};
@@ -397,10 +396,10 @@ impl Inliner<'_> {
         visible: &Visible,
     ) -> bool {
         let graph = Graph::new(pipeline);
-        let Some(order) = graph.order(pipeline) else {
+        let Some(order) = graph.order() else {
             return false;
         };
-        let entries = graph.entries(pipeline);
+        let entries = graph.entries();
         let uses = super::flow::uses(program, pipeline);
         let positions = graph::action_positions(program);
         let mut changed = false;

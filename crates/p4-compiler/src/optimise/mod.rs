@@ -30,12 +30,16 @@ use crate::P4Info;
 use fold::Folder;
 use graph::Visible;
 
+/// Names and numbers of a large program are looked up some hundred times each, so the hash is a quick one.
+type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
+type HashSet<K> = std::collections::HashSet<K, foldhash::fast::RandomState>;
+
 /// Rounds at most; each makes the program smaller, and programs of any size need three to five.
 const ROUNDS_MAX: usize = 8;
 
 /// Rounds of a program that is large, where later rounds cost seconds and find what the first ones left of long rows
 /// of branches.
-const LARGE_ROUNDS_MAX: usize = 3;
+const LARGE_ROUNDS_MAX: usize = 2;
 /// Branches and actions from which on a program is large.
 const LARGE: usize = 4_000;
 

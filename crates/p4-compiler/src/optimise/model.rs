@@ -2,8 +2,7 @@
 //!
 //! A header's validity counts as a field, and so does a stack's next index.
 
-use std::collections::{HashMap, HashSet};
-
+use super::{HashMap, HashSet};
 use bmv2_json::{FieldWidth, Program, Value};
 
 /// A field among all fields of the program.
@@ -146,7 +145,7 @@ impl Model {
             .iter()
             .map(|header| (header.id, header.name.as_str()))
             .collect();
-        let mut unions: HashMap<u32, &str> = HashMap::new();
+        let mut unions: HashMap<u32, &str> = HashMap::default();
         for stack in &program.header_stacks {
             self.group(&stack.name, &named(&stack.header_ids, &headers));
         }

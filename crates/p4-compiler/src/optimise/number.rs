@@ -23,7 +23,13 @@ pub fn constant(value: &Value) -> Option<BigInt> {
     let digits = digits
         .strip_prefix("0x")
         .or_else(|| digits.strip_prefix("0X"))?;
-    let value = BigInt::from_str_radix(digits, 16).ok()?;
+    let value = match digits.len() {
+        // Nearly all of them: without the general way, which allocates.
+        1..=16 if digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
+            BigInt::from(u64::from_str_radix(digits, 16).ok()?)
+        }
+        _ => BigInt::from_str_radix(digits, 16).ok()?,
+    };
     Some(if negative { -value } else { value })
 }
 

@@ -13,10 +13,9 @@
 //! whatever its entries are. Facts end with their control, since the target writes between controls
 //! and clones enter there.
 
-use std::collections::HashMap;
-
 use bmv2_json::{Conditional, ParserOp, ParserOpParameter, Pipeline, Primitive, Program, Value};
 
+use super::HashMap;
 use super::code;
 use super::effect;
 use super::facts::Facts;
@@ -39,7 +38,7 @@ pub fn run(program: &mut Program, passes: &[Pass]) -> bool {
         model: &model,
         fold: passes.contains(&Pass::Fold),
         positions: graph::action_positions(program),
-        entries: HashMap::new(),
+        entries: HashMap::default(),
     };
     for at in 0..program.pipelines.len() {
         let start = match program.pipelines[at].name.as_str() {
@@ -150,7 +149,7 @@ fn body(folder: &Folder<'_>, body: &[Primitive], start: Facts) -> (Facts, Vec<(u
     if !code::is_regular(body) {
         return (Facts::default(), simpler);
     }
-    let mut pending: HashMap<usize, Facts> = HashMap::new();
+    let mut pending: HashMap<usize, Facts> = HashMap::default();
     let mut current = Some(start);
     for (at, original) in body.iter().enumerate() {
         if let Some(facts) = pending.remove(&at) {
@@ -223,11 +222,11 @@ impl Walk<'_> {
     /// Walks through one pipeline; whether anything of it changed, its actions apart.
     fn pipeline(&mut self, program: &Program, pipeline: &mut Pipeline, start: Facts) -> bool {
         let graph = Graph::new(pipeline);
-        let Some(order) = graph.order(pipeline) else {
+        let Some(order) = graph.order() else {
             self.give_up(program, pipeline);
             return false;
         };
-        let mut known: HashMap<Node, Facts> = HashMap::new();
+        let mut known: HashMap<Node, Facts> = HashMap::default();
         let init = pipeline.init_table.clone();
         let init = self.edge(pipeline, &graph, init, start, &mut known);
         let mut changed = put(&mut pipeline.init_table, init);
@@ -237,7 +236,7 @@ impl Walk<'_> {
                 continue;
             };
             changed |= match node {
-                Node::If(at) => self.conditional(pipeline, &graph, at, &facts, &mut known),
+                Node::If(at) => self.conditional(pipeline, &graph, at, facts, &mut known),
                 Node::Call(at) => {
                     let id = pipeline.action_calls[at].action_id;
                     let behind = self.action(program, id, &facts);
@@ -352,18 +351,18 @@ impl Walk<'_> {
         pipeline: &mut Pipeline,
         graph: &Graph,
         at: usize,
-        facts: &Facts,
+        facts: Facts,
         known: &mut HashMap<Node, Facts>,
     ) -> bool {
         let value = self
-            .folder(Some(facts), &[])
+            .folder(Some(&facts), &[])
             .value(&pipeline.conditionals[at].expression);
         let mut changed = false;
-        for truth in [true, false] {
+        for (truth, facts) in [(true, facts.clone()), (false, facts)] {
             if value == Value::Bool(!truth) {
                 continue;
             }
-            let mut facts = facts.clone();
+            let mut facts = facts;
             facts.learn(self.model, &value, truth);
             let next = way(&mut pipeline.conditionals[at], truth).clone();
             let next = self.edge(pipeline, graph, next, facts, known);
@@ -394,7 +393,7 @@ impl Walk<'_> {
             }
         }
         let names = table.actions.clone();
-        let mut behind: HashMap<String, Facts> = HashMap::new();
+        let mut behind: HashMap<String, Facts> = HashMap::default();
         let mut any = facts.clone();
         for (id, name) in ids.iter().zip(names) {
             let after = self.action(program, *id, &facts);

@@ -1,14 +1,13 @@
 //! The fields that each part of the switch may write, and so the facts at the beginning of a part:
 //! metadata that nothing has written is zero, a header that nothing can have made valid is invalid.
 
-use std::collections::{HashMap, HashSet};
-
 use bmv2_json::Program;
 
 use super::effect;
 use super::facts::Facts;
 use super::graph;
 use super::model::{FieldId, Model, Role, VALID};
+use super::{HashMap, HashSet};
 
 /// A part of the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -28,7 +27,7 @@ pub struct Written {
 impl Written {
     pub fn new(program: &Program, model: &Model) -> Self {
         let mut written = Self {
-            by: HashMap::new(),
+            by: HashMap::default(),
             anything: false,
         };
         for op in program

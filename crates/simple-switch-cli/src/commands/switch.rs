@@ -10,6 +10,7 @@ use bmv2_thrift::message::{Crc16, Crc32, PortInfo, SwitchInfo, read_all};
 use super::{Typed, program};
 use crate::connection::Operation;
 use crate::error::{Done, Error};
+use crate::json;
 use crate::program::Program;
 use crate::session::{Session, say};
 use crate::value::{decimal, integer};
@@ -25,7 +26,7 @@ pub fn shell(session: &mut Session, typed: &Typed<'_>) -> Done {
     command.arg("-c").arg(typed.rest).stdin(stdin);
     let ended = command.stderr(Stdio::inherit()).output();
     let ended = ended.map_err(|error| Error::input(format!("/bin/sh: {error}")))?;
-    Ok(say!(session, "{}", String::from_utf8_lossy(&ended.stdout))?)
+    Ok(session.out.lines(&String::from_utf8_lossy(&ended.stdout))?)
 }
 
 pub fn load(session: &mut Session, typed: &Typed<'_>) -> Done {
@@ -36,11 +37,12 @@ pub fn load(session: &mut Session, typed: &Typed<'_>) -> Done {
     say!(session, "Loading new Json config")?;
     let json = whole_file::read(Path::new(name), crate::program::FILE_BYTES_MAX)
         .map_err(|error| Error::input(format!("{name}: {error}")))?;
-    let program = match serde_json::from_slice::<serde_json::Value>(&json) {
-        Ok(_) => Program::from_json(&json),
-        Err(_) => return Err(Error::input("Not a valid JSON file")),
-    };
-    let program = program.map_err(|error| Error::input(format!("{name}: {error}")))?;
+    let parsed = json::value(&json).map_err(|error| match error {
+        json::Error::NoJson(_) => Error::input("Not a valid JSON file"),
+        deep @ json::Error::TooDeep(_) => Error::input(format!("{name}: {deep}")),
+    })?;
+    let program =
+        Program::new(&parsed).map_err(|error| Error::input(format!("{name}: {error}")))?;
     session.standard(
         Call::new("bm_load_new_config").bytes(&json),
         Operation::Swap,

@@ -11,8 +11,9 @@ mod call;
 mod loops;
 mod pipeline;
 mod run;
+mod vars;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use super::Subject;
@@ -20,6 +21,7 @@ use crate::diagnostic::Sink;
 use crate::ir::{Program, StructKind, VarId};
 use crate::source::Span;
 use crate::types::Type;
+use vars::Vars;
 
 /// The most statements that are run; a program whose calls unfold into more gets no reports.
 const STATEMENTS_MAX: usize = 300_000;
@@ -200,7 +202,7 @@ type Path = (VarId, Vec<usize>);
 /// The facts about every variable.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Env {
-    vars: HashMap<VarId, Node>,
+    vars: Vars,
 }
 
 impl Env {
@@ -223,9 +225,7 @@ impl Env {
     }
 
     fn map(&mut self, change: &impl Fn(bool, Fact) -> Fact) {
-        for node in self.vars.values_mut() {
-            node.map(change);
-        }
+        self.vars.map(change);
     }
 
     /// The fact inside of a condition.
@@ -246,14 +246,9 @@ impl Env {
     }
 
     fn combine(&self, other: &Self, with: &impl Fn(Fact, Fact) -> Fact) -> Self {
-        let mut vars = self.vars.clone();
-        for (id, node) in &other.vars {
-            match vars.get_mut(id) {
-                Some(mine) => *mine = mine.combine(node, with),
-                None => drop(vars.insert(*id, node.clone())),
-            }
+        Self {
+            vars: self.vars.combine(&other.vars, with),
         }
-        Self { vars }
     }
 
     /// After a condition: facts that the branches did not change stay.
