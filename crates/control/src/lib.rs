@@ -76,5 +76,5 @@ pub use switch_handle::{
     LinkSender, LinkState, NoticeSender, PacketInFrame, PacketInSender, PortStatus, Subscriber,
     SwitchContext, SwitchHandle, Work,
 };
-pub use turn::{Committed, Saved, Turn, Written};
+pub use turn::{Committed, Ready, Saved, Turn, Written};
 pub use workers::Registers;
