@@ -12,7 +12,7 @@ use crate::batch::{Atomicity, Batch, Running};
 use crate::changes::Changed;
 use crate::device::{Answers, Device, expect_generation, lock};
 use crate::error::{Error, OperationResult};
-use crate::limits::{UPDATES_PER_PIECE, WAITS_FOR_PACKETS_MAX};
+use crate::limits::{TURNS_BEFORE_EXCHANGE_MAX, UPDATES_PER_PIECE, WAITS_FOR_PACKETS_MAX};
 use crate::operation::Operation;
 use crate::pipeline::{Checked, Pipeline};
 use crate::reading::Reading;
@@ -178,8 +178,16 @@ impl Turn {
             let (device, pipeline) = (Arc::clone(&self.device), Arc::clone(&pipeline));
             let (program, running) = workers.next().expect("one was made for each worker");
             let (mut program, mut running) = (Some(program), running);
-            let mut replaced = None;
+            let (mut replaced, mut n_waits) = (None, 0);
             move |context: &mut SwitchContext<'_>| {
+                if program.is_some()
+                    && !context.switch.is_engine_empty()
+                    && n_waits < TURNS_BEFORE_EXCHANGE_MAX
+                {
+                    n_waits += 1;
+                    context.n_updates += UPDATES_PER_PIECE;
+                    return None;
+                }
                 if let Some(program) = program.take() {
                     replaced = Some(device.realize(worker, context, &pipeline, program));
                 }

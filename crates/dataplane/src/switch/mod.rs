@@ -427,7 +427,9 @@ impl Switch {
         self.model.traffic.inside.total() + n_offloaded
     }
 
-    fn is_engine_empty(&self) -> bool {
+    /// Whether no packet waits in a queue, and so none would be dropped where the program is replaced now. What is in
+    /// the offload does not count.
+    pub fn is_engine_empty(&self) -> bool {
         self.model.traffic.inside.total() == 0
     }
 

@@ -8,9 +8,8 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::{
-    DropReason, Nanos, PayloadSignature, PortId, Program, SwitchConfig,
-    engine::EngineFactory, model::PortSet,
-    switch::Switch,
+    DropReason, Nanos, PayloadSignature, PortId, Program, SwitchConfig, engine::EngineFactory,
+    model::PortSet, switch::Switch,
 };
 
 /// Makes programs ready for a switch as it was when [`Switch::loader`] was called. For any thread, and more than one
