@@ -392,9 +392,10 @@ fn frames_that_are_inside_when_a_program_is_replaced_leave_by_the_program_before
     let runtime = runtime.expect("a runtime");
     runtime.block_on(async {
         // The exchange is the next piece of work behind that which fills the switch.
+        let filler = handle.clone();
         let call = |turn: Turn| async move {
             let ready = turn.ready(checked).await?;
-            handle.submit(0, Box::new(fill));
+            filler.submit(0, Box::new(fill));
             turn.commit(ready).done().await
         };
         let set = device.in_turn(call).await;
@@ -427,10 +428,7 @@ fn a_long_control_call_drops_none(wait: Wait) {
     event_loop.add_port(PortId(3), "three", Box::new(port));
     event_loop.set_wait(wait);
     event_loop.set_age_max(Some(AGE_MAX.as_nanos() as Nanos));
-    let running = thread::spawn(move || {
-        event_loop.run(AfterReplay::Serve).expect("no error");
-        event_loop.totals().to_json()
-    });
+    let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
     let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
     // The frames come while the call is carried out, right before its end.
     let call = move |_: &mut SwitchContext<'_>| {
@@ -444,8 +442,7 @@ fn a_long_control_call_drops_none(wait: Wait) {
     let came = came.iter().filter_map(|frame| frame.last().copied());
     assert!(came.eq(0..N_FRAMES));
     handle.stop();
-    let totals = running.join().expect("the loop ends");
-    assert!(totals.contains("\"rx_too_old\":0"), "{totals}");
+    running.join().expect("the loop ends").expect("no error");
 }
 
 /// A loop with ports 1 and 2 that sends what comes by port 1, with its time inside in front.
