@@ -180,11 +180,7 @@ impl Turn {
             let (mut program, mut running) = (Some(program), running);
             let (mut replaced, mut n_waits) = (None, 0);
             move |context: &mut SwitchContext<'_>| {
-                if program.is_some()
-                    && !context.switch.is_engine_empty()
-                    && n_waits < TURNS_BEFORE_EXCHANGE_MAX
-                {
-                    n_waits += 1;
+                if program.is_some() && !may_exchange(context.switch, &mut n_waits) {
                     context.n_updates += UPDATES_PER_PIECE;
                     return None;
                 }
@@ -294,6 +290,15 @@ impl Ready {
             batch,
         }
     }
+}
+
+/// Whether a program is exchanged now: the offload has nothing more to do, and no packet is inside, or has been for long.
+fn may_exchange(switch: &mut Switch, n_waits: &mut usize) -> bool {
+    if !switch.withdraw_offload() {
+        return false;
+    }
+    *n_waits += 1;
+    switch.is_engine_empty() || *n_waits > TURNS_BEFORE_EXCHANGE_MAX
 }
 
 /// Carries operations out in a switch that forwards nothing, and gives them back.
