@@ -3,7 +3,7 @@
 mod control;
 mod generator;
 mod offload;
-mod ready;
+pub(crate) mod ready;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,8 +20,6 @@ use crate::{
     traffic_manager::packet::{Common, IngressPacket},
     v1model::{Run, V1Model},
 };
-
-pub use ready::{ProgramLoader, ReadyProgram};
 
 /// An epoch that began with [`Switch::begin_drain`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
