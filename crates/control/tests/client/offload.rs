@@ -346,3 +346,14 @@ async fn a_drain_waits_for_what_is_inside_of_it_and_for_what_it_does_not_show_ye
     beside.switch.advance(0);
     patiently(drain).await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn a_program_is_exchanged_when_no_packet_meets_the_offload_and_not_before() {
+    let beside = Beside::start(Takes::All, false, 1).await;
+    beside.write(vec![beside.insert(1, "forward", 2)]).await;
+    beside.told();
+    beside.core().n_withdrawals_left = 3;
+    let checked = beside.device.check(program(false).program(), ()).unwrap();
+    beside.device.set_pipeline(checked).await.unwrap();
+    assert_eq!(beside.told(), "3 withdraw, stop, load");
+}
