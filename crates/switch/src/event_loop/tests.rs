@@ -403,11 +403,11 @@ fn frames_that_are_inside_when_a_program_is_replaced_leave_by_the_program_before
         handle.stop();
     });
     let totals = running.join().expect("the loop ends");
+    assert!(totals.contains("\"pipeline_changed\":0"), "{totals}");
     assert_eq!(
         receive(&mut two, usize::from(N_COPIES)).len(),
         usize::from(N_COPIES)
     );
-    assert!(totals.contains("\"pipeline_changed\":0"), "{totals}");
 }
 
 #[test]
