@@ -111,6 +111,16 @@ impl Running {
         n_updates
     }
 
+    /// Carries out what is not of generators, up to the first that is: beside the switch that forwards, whose these are.
+    pub(crate) fn go_ahead(&mut self, site: &mut Site<'_>) {
+        while !self.is_over
+            && let Some(operation) = Arc::clone(&self.batch).operations.get(self.results.len())
+            && !operation.is_of_generator()
+        {
+            self.update(operation, UPDATES_PER_PIECE, site);
+        }
+    }
+
     fn update(
         &mut self,
         operation: &Operation,

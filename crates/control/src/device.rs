@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use dataplane::{PayloadSignature, PortId, Program, Switch};
+use dataplane::{PayloadSignature, PortId, Program, ReadyProgram, Switch};
 use tokio::sync::{RwLock, oneshot};
 
 use crate::batch::Batch;
@@ -16,7 +16,7 @@ use crate::ports::EnabledSince;
 use crate::reading::Reading;
 use crate::store::{Store, blocking};
 use crate::switch_handle::{LinkSender, Subscriber, SwitchContext, SwitchHandle, Work};
-use crate::turn::Turn;
+use crate::turn::{Replaced, Turn};
 use crate::workers::{Countdown, Registers, expect_one_for_all};
 
 /// What every protocol of a switch shares.
@@ -176,7 +176,10 @@ impl Device {
     /// # Errors
     /// [`Error::Stopped`].
     pub async fn set_pipeline(self: &Arc<Self>, checked: Checked) -> Result<Arc<Pipeline>, Error> {
-        let call = |turn: Turn| async move { turn.commit(checked).done().await };
+        let call = |turn: Turn| async move {
+            let ready = turn.ready(checked).await?;
+            turn.commit(ready).done().await
+        };
         self.in_turn(call).await?
     }
 
@@ -293,7 +296,7 @@ impl Device {
     /// Runs work that takes long on every worker's thread: the steps that `begin` gives for a worker,
     /// until one has an answer. Frames may pass between two steps, and no other work. What a step changes,
     /// an offload shows as one.
-    pub(crate) fn submit_steps<R, S>(&self, begin: impl Fn(usize) -> S) -> Answers<R>
+    pub(crate) fn submit_steps<R, S>(&self, mut begin: impl FnMut(usize) -> S) -> Answers<R>
     where
         R: Send + 'static,
         S: FnMut(&mut SwitchContext<'_>) -> Option<R> + Send + 'static,
@@ -322,19 +325,24 @@ impl Device {
         self.generation.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// On a worker's thread.
+    /// On a worker's thread: what it has had before.
     pub(crate) fn realize(
         &self,
         worker: usize,
         context: &mut SwitchContext<'_>,
         pipeline: &Arc<Pipeline>,
-    ) {
-        let program = pipeline.program().clone();
+        mut program: ReadyProgram,
+    ) -> Replaced {
         let generation = pipeline.generation();
-        context.switch.set_program_as(program, generation);
+        context.switch.set_ready_program(&mut program, generation);
         // Packet-outs, which are made as the pipeline says, go to the first.
-        if worker == 0 {
-            *lock(&self.committed) = Some(Arc::clone(pipeline));
+        let before = match worker {
+            0 => lock(&self.committed).replace(Arc::clone(pipeline)),
+            _ => None,
+        };
+        Replaced {
+            _program: program,
+            _pipeline: before,
         }
     }
 }

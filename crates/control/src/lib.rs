@@ -22,12 +22,18 @@
 //!   changes nothing; [`Atomicity`] says whether those behind it are attempted, and those before it taken back.
 //! - **An undivided batch** ([`Atomicity::Whole`], [`Atomicity::WholeForPackets`]) is one piece in every worker: step 5
 //!   has no frame in it, and all workers come to the same.
-//! - **A pipeline** is set by a step 5 of one piece: packets inside are dropped and counted, all state is cleared, and
-//!   the switch has the pipeline's generation for a name. A saved pipeline has a switch of its own that forwards nothing;
-//!   its commit sets it and writes again, in pieces, what was written to it.
+//! - **A pipeline** is made ready between steps 3 and 4 ([`Ready`]), on a thread that no frame waits for: it is compiled
+//!   for each worker, and what it is to have from its beginning is written to it. Nobody sees anything of it; a panic of
+//!   the engine leaves the pipeline before in force. Step 5 is one piece in which each worker exchanges what it has for
+//!   what was made ready. Packets inside leave by the pipeline before; those that a rate holds longer than
+//!   [`limits::TURNS_BEFORE_EXCHANGE_MAX`] turns are dropped and counted. All other state is cleared, and the switch has
+//!   the pipeline's generation for a name. What was there before is freed before step 7, beside the workers. So two
+//!   pipelines at most take memory, and a saved one, which has a switch of its own that forwards nothing.
+//! - **Generators** are the switch's and not the pipeline's: what is written to them with a pipeline is written by the
+//!   workers, in pieces behind the exchange, and so is what is behind it in the batch.
 //! - **An offload** beside the engine ([`dataplane::offload`]) shows what a piece has changed as one, when the piece
-//!   ends; so an update of several calls is never seen in part, and a pipeline is seen with the first piece that is
-//!   written to it again. It is the piece and not the batch, since packets that the offload punts see each piece, and
+//!   ends; so an update of several calls is never seen in part, and a pipeline is seen with all that it has from its
+//!   beginning. It is the piece and not the batch, since packets that the offload punts see each piece, and
 //!   both sides are to agree as frames pass. What is read is asked of the offload first; a drain waits for it too.
 //! - **Ports are enabled and disabled** ([`Turn::set_ports_enabled`]) in a turn too, with a pipeline or without, each
 //!   worker in one piece. They are reported as enabled or not ([`Device::ports`]) from step 7 on, when every worker
@@ -76,5 +82,5 @@ pub use switch_handle::{
     LinkSender, LinkState, NoticeSender, PacketInFrame, PacketInSender, PortStatus, Subscriber,
     SwitchContext, SwitchHandle, Work,
 };
-pub use turn::{Committed, Saved, Turn, Written};
+pub use turn::{Committed, Ready, Saved, Turn, Written};
 pub use workers::Registers;

@@ -12,6 +12,10 @@ pub const UNDIVIDED_UPDATES_MAX: usize = 8_192;
 /// so, all together some hundred milliseconds.
 pub const WAITS_FOR_PACKETS_MAX: usize = 1_000;
 
+/// Times that a worker lets the packets that are inside go before a program is replaced; each is a turn of its loop or
+/// less. A loop that has much to do takes no more frames in meanwhile. What rates hold longer is dropped and counted.
+pub const TURNS_BEFORE_EXCHANGE_MAX: usize = 100;
+
 /// Array cells that are written in the time of an update, at most: an update of all cells of a large array
 /// is many pieces.
 pub const CELLS_PER_UPDATE: u64 = 64;

@@ -351,7 +351,7 @@ impl Operation {
         }
     }
 
-    fn is_of_generator(&self) -> bool {
+    pub(crate) fn is_of_generator(&self) -> bool {
         matches!(
             self,
             Self::InsertGenerator { .. } | Self::ModifyGenerator(..) | Self::DeleteGenerator(_)

@@ -6,10 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use dataplane::{
-    ControlError, ControlErrorKind, ParamInfo, PayloadBatch, PayloadExtern, PayloadSignature,
-    Program, Switch, SwitchConfig,
-};
+use dataplane::{ControlError, ControlErrorKind, Program, Switch};
 
 use crate::batch::{Batch, all_or_none};
 use crate::device::lock;
@@ -97,31 +94,9 @@ struct Shadow {
     written: Vec<Operation>,
 }
 
-/// Stands where the switch that forwards has an extern: no packet comes.
-struct StandIn(PayloadSignature);
-
-impl PayloadExtern for StandIn {
-    fn params(&self) -> Vec<ParamInfo> {
-        self.0.params.clone()
-    }
-
-    fn growth_bytes_max(&self) -> usize {
-        self.0.growth_bytes_max
-    }
-
-    fn transform(&mut self, _: PayloadBatch<'_>) {}
-}
-
 /// A switch that forwards nothing, with a program as it begins.
 pub fn blank_switch(program: &Program) -> Switch {
-    let mut switch = Switch::new(SwitchConfig::default());
-    for signature in &program.ir().payload_externs {
-        let stand_in = Box::new(StandIn(signature.clone()));
-        let registered = switch.register_payload_extern(&signature.name, stand_in);
-        registered.expect("the switch that forwards has it under this name");
-    }
-    switch.set_program(program.clone());
-    switch
+    Switch::blank(program.clone())
 }
 
 impl Pipeline {
@@ -278,9 +253,9 @@ impl Pipeline {
     }
 
     /// What was written to a saved pipeline, for its commit.
-    pub(crate) fn take_written(&self) -> Vec<Operation> {
+    pub(crate) fn written(&self) -> Vec<Operation> {
         let shadow = self.shadow.as_ref();
-        shadow.map_or_else(Vec::new, |shadow| std::mem::take(&mut lock(shadow).written))
+        shadow.map_or_else(Vec::new, |shadow| lock(shadow).written.clone())
     }
 }
 

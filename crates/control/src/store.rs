@@ -116,9 +116,19 @@ pub(crate) async fn blocking(
     work: impl FnOnce(&dyn Store) -> Result<(), StoreError> + Send + 'static,
 ) -> Result<(), Error> {
     let Some(store) = store else { return Ok(()) };
-    let done = tokio::task::spawn_blocking(move || work(&*store)).await;
-    match done {
-        Ok(result) => result.map_err(|error| Error::NotStored(error.to_string())),
+    let done = beside(move || work(&*store)).await?;
+    done.map_err(|error| Error::NotStored(error.to_string()))
+}
+
+/// Runs what takes long on a thread that nobody waits for but the caller.
+///
+/// # Errors
+/// [`Error::Stopped`]: the runtime ends.
+pub(crate) async fn beside<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Result<R, Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => Ok(done),
         Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
         Err(_) => Err(Error::Stopped),
     }

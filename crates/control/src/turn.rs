@@ -5,18 +5,18 @@
 
 use std::sync::{Arc, Mutex};
 
-use dataplane::{ControlError, ControlErrorKind, Switch};
+use dataplane::{ControlError, ControlErrorKind, ProgramLoader, ReadyProgram, Switch};
 use tokio::sync::OwnedRwLockWriteGuard;
 
 use crate::batch::{Atomicity, Batch, Running};
 use crate::changes::Changed;
 use crate::device::{Answers, Device, expect_generation, lock};
 use crate::error::{Error, OperationResult};
-use crate::limits::{UPDATES_PER_PIECE, WAITS_FOR_PACKETS_MAX};
+use crate::limits::{TURNS_BEFORE_EXCHANGE_MAX, UPDATES_PER_PIECE, WAITS_FOR_PACKETS_MAX};
 use crate::operation::Operation;
 use crate::pipeline::{Checked, Pipeline};
 use crate::reading::Reading;
-use crate::store::{Kept, Slot, blocking};
+use crate::store::{Kept, Slot, beside, blocking};
 use crate::switch_handle::SwitchContext;
 
 /// What one caller has, and no other; [`Device::in_turn`] gives it.
@@ -40,7 +40,14 @@ pub struct Committed {
     turn: Turn,
     pipeline: Arc<Pipeline>,
     batch: Arc<Batch>,
-    answers: Answers<Vec<OperationResult>>,
+    saved: Option<Arc<Pipeline>>,
+    answers: Answers<(Vec<OperationResult>, Option<Replaced>)>,
+}
+
+/// What a worker has had before, which may take long to free.
+pub(crate) struct Replaced {
+    pub(crate) _program: ReadyProgram,
+    pub(crate) _pipeline: Option<Arc<Pipeline>>,
 }
 
 impl Turn {
@@ -120,40 +127,79 @@ impl Turn {
         })
     }
 
-    /// Makes a pipeline forward, in place of whatever there was; all state is cleared, and a saved pipeline
-    /// forgotten.
-    pub fn commit(self, checked: Checked) -> Committed {
-        lock(&self.device.saved).take();
-        self.forward(checked, Batch::new(Vec::new()))
-    }
-
-    /// The same for a pipeline that has what the operations say from its beginning, as long as these are few
-    /// enough for one piece; otherwise frames pass before it has all. Nothing is done unless a switch that forwards
-    /// nothing takes them all.
+    /// Makes a program ready to forward, with all state as it declares it.
     ///
     /// # Errors
-    /// What the first one that cannot be carried out comes to.
-    pub fn commit_with(
-        self,
+    /// [`Error::Stopped`].
+    pub async fn ready(&self, checked: Checked) -> Result<Ready, Error> {
+        self.make_ready(checked, Vec::new).await
+    }
+
+    /// The same for a pipeline that has what the operations say from its beginning. They are tried in a switch that
+    /// forwards nothing.
+    ///
+    /// # Errors
+    /// What the first one that cannot be carried out comes to; [`Error::Stopped`].
+    pub async fn ready_with(
+        &self,
         checked: Checked,
         operations: Vec<Operation>,
-    ) -> Result<Committed, Error> {
-        let trial = Pipeline::saved(checked.clone(), 0);
-        let mut batch = Batch::new(operations);
-        batch.atomicity = Atomicity::StopAtError;
-        let results = trial.write_saved(&batch, self.device.n_workers());
-        let results = results.unwrap_or_default();
-        results.into_iter().collect::<OperationResult>()?;
-        lock(&self.device.saved).take();
-        let mut batch = Batch {
-            operations: trial.take_written(),
-            atomicity: Atomicity::Whole,
-        };
-        let is_reversible = |it: &Operation| it.expect_reversible().is_ok();
-        if batch.expect_possible().is_err() || !batch.operations.iter().all(is_reversible) {
-            batch.atomicity = Atomicity::ContinueOnError;
+    ) -> Result<Ready, Error> {
+        let (n_workers, tried) = (self.device.n_workers(), checked.clone());
+        let operations = beside(move || try_out(tried, operations, n_workers)).await??;
+        self.make_ready(checked, || operations).await
+    }
+
+    /// The same for the saved pipeline and what was written to it since.
+    ///
+    /// # Errors
+    /// `NotFound`: none is saved. [`Error::Stopped`].
+    pub async fn ready_saved(&self) -> Result<Ready, Error> {
+        let saved = lock(&self.device.saved).clone();
+        let saved = saved.ok_or_else(|| {
+            ControlError::new(ControlErrorKind::NotFound, "no pipeline config is saved")
+        })?;
+        let checked = saved.checked().clone();
+        self.make_ready(checked, move || saved.written()).await
+    }
+
+    /// Makes a pipeline forward that was made ready in this turn, in place of whatever there was; a saved pipeline is
+    /// forgotten.
+    pub fn commit(self, ready: Ready) -> Committed {
+        let Ready {
+            pipeline,
+            batch,
+            workers,
+        } = ready;
+        let saved = lock(&self.device.saved).take();
+        let mut workers = workers.into_iter();
+        let n_workers = self.device.n_workers();
+        let answers = self.device.submit_steps(|worker| {
+            let (device, pipeline) = (Arc::clone(&self.device), Arc::clone(&pipeline));
+            let (program, running) = workers.next().expect("one was made for each worker");
+            let (mut program, mut running) = (Some(program), running);
+            let (mut replaced, mut n_waits) = (None, 0);
+            move |context: &mut SwitchContext<'_>| {
+                if program.is_some() && !may_exchange(context.switch, &mut n_waits) {
+                    context.n_updates += UPDATES_PER_PIECE;
+                    return None;
+                }
+                if let Some(program) = program.take() {
+                    replaced = Some(device.realize(worker, context, &pipeline, program));
+                }
+                let site = (worker, n_workers);
+                context.n_updates +=
+                    pipeline.with_site(site, context.switch, |site| running.go_on(site));
+                Some((running.results()?, replaced.take()))
+            }
+        });
+        Committed {
+            turn: self,
+            pipeline,
+            batch,
+            saved,
+            answers,
         }
-        Ok(self.forward(checked, batch))
     }
 
     /// Makes a pipeline the one that reads and writes refer to; another goes on forwarding.
@@ -163,14 +209,21 @@ impl Turn {
         Saved(self, saved)
     }
 
-    /// Makes a pipeline forward that a store has kept, and writes to it what was kept with it, as far as that is true
-    /// of a new process.
-    pub fn restore(self, checked: Checked, operations: Vec<Operation>) -> Committed {
+    /// Makes a pipeline ready that a store has kept, with what was kept with it, as far as that is true of a new
+    /// process.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    pub async fn ready_again(
+        &self,
+        checked: Checked,
+        operations: Vec<Operation>,
+    ) -> Result<Ready, Error> {
         let n_kept = operations.len();
         let operations = operations.into_iter();
         let operations = operations.filter_map(|it| it.in_a_new_process(&checked.program));
-        let batch = Batch::new(operations.collect());
-        let n_left_out = n_kept - batch.operations.len();
+        let operations: Vec<Operation> = operations.collect();
+        let n_left_out = n_kept - operations.len();
         if n_left_out > 0 {
             tracing::warn!(
                 event = "registers_begin_anew",
@@ -178,7 +231,7 @@ impl Turn {
                 "{n_left_out} writes of the state file to registers that packets write, too, are not set again: these begin as the program says"
             );
         }
-        self.forward(checked, batch)
+        self.make_ready(checked, || operations).await
     }
 
     /// Has the store keep what a call has come to.
@@ -192,44 +245,77 @@ impl Turn {
         })
     }
 
-    /// Makes the saved pipeline forward and writes to it again what was written since.
-    ///
-    /// # Errors
-    /// `NotFound`: none is saved.
-    pub fn commit_saved(self) -> Result<Committed, Error> {
-        let saved = lock(&self.device.saved).take();
-        let saved = saved.ok_or_else(|| {
-            ControlError::new(ControlErrorKind::NotFound, "no pipeline config is saved")
-        })?;
-        let written = saved.take_written();
-        Ok(self.forward(saved.checked().clone(), Batch::new(written)))
-    }
-
-    fn forward(self, checked: Checked, batch: Batch) -> Committed {
+    /// Compiles a program for every worker, one after the other so that no more than one processor is taken from those
+    /// that forward, and carries out the operations.
+    async fn make_ready(
+        &self,
+        checked: Checked,
+        operations: impl FnOnce() -> Vec<Operation> + Send + 'static,
+    ) -> Result<Ready, Error> {
+        let loaders = self.device.submit(|_, context| context.switch.loader());
+        let loaders = loaders.all().await?;
         let generation = self.device.next_generation();
+        beside(move || Ready::new(&loaders, checked, generation, operations())).await
+    }
+}
+
+/// A pipeline that was made ready to forward: compiled, and written to, for each worker. Nobody sees anything of it yet.
+#[must_use = "it forwards when it is committed"]
+pub struct Ready {
+    pipeline: Arc<Pipeline>,
+    batch: Arc<Batch>,
+    /// What is left of the batch is the workers' to do.
+    workers: Vec<(ReadyProgram, Running)>,
+}
+
+impl Ready {
+    fn new(
+        loaders: &[ProgramLoader],
+        checked: Checked,
+        generation: u64,
+        operations: Vec<Operation>,
+    ) -> Self {
         let pipeline = Arc::new(Pipeline::new(checked, generation));
-        let (batch, n_workers) = (Arc::new(batch), self.device.n_workers());
-        let answers = self.device.submit_steps(|worker| {
-            let (device, pipeline) = (Arc::clone(&self.device), Arc::clone(&pipeline));
+        let batch = Arc::new(Batch::new(operations));
+        let workers = loaders.iter().enumerate().map(|(worker, loader)| {
+            let mut program = loader.load(pipeline.program().clone());
             let mut running = Running::new(Arc::clone(&batch));
-            let mut is_realized = false;
-            move |context: &mut SwitchContext<'_>| {
-                if !std::mem::replace(&mut is_realized, true) {
-                    device.realize(worker, context, &pipeline);
-                }
-                let site = (worker, n_workers);
-                context.n_updates +=
-                    pipeline.with_site(site, context.switch, |site| running.go_on(site));
-                running.results()
-            }
+            let site = (worker, loaders.len());
+            pipeline.with_site(site, program.switch_mut(), |site| running.go_ahead(site));
+            (program, running)
         });
-        Committed {
-            turn: self,
+        Self {
+            workers: workers.collect(),
             pipeline,
             batch,
-            answers,
         }
     }
+}
+
+/// Whether a program is exchanged now: the offload has nothing more to do, and no packet is inside, or has been for long.
+fn may_exchange(switch: &mut Switch, n_waits: &mut usize) -> bool {
+    if !switch.withdraw_offload() {
+        return false;
+    }
+    *n_waits += 1;
+    switch.is_engine_empty() || *n_waits > TURNS_BEFORE_EXCHANGE_MAX
+}
+
+/// Carries operations out in a switch that forwards nothing, and gives them back.
+///
+/// # Errors
+/// What the first one that cannot be carried out comes to.
+fn try_out(
+    checked: Checked,
+    operations: Vec<Operation>,
+    n_workers: usize,
+) -> Result<Vec<Operation>, Error> {
+    let trial = Pipeline::saved(checked, 0);
+    let mut batch = Batch::new(operations);
+    batch.atomicity = Atomicity::StopAtError;
+    let results = trial.write_saved(&batch, n_workers).unwrap_or_default();
+    results.into_iter().collect::<OperationResult>()?;
+    Ok(batch.operations)
 }
 
 /// Lets a batch through at a moment at which it is done for whole packets; all workers or none.
@@ -346,13 +432,18 @@ impl Committed {
     /// [`Error::Refused`]: it forwards, but something that was written to it while it was saved could not
     /// be written again. [`Error::Stopped`].
     pub async fn done(self) -> Result<Arc<Pipeline>, Error> {
-        let replayed = self.answers.all().await?;
+        let answers = self.answers.all().await?;
+        let (replayed, replaced): (Vec<_>, Vec<_>) = answers.into_iter().unzip();
+        let saved = self.saved;
+        let freed = beside(move || drop((replaced, saved)));
         let of_first = replayed.first().map_or(&[][..], Vec::as_slice);
         let origin = self.pipeline.origin();
         let kept = Kept::Pipeline(Slot::Forwards, origin, self.batch, of_first.into());
         let kept = self.turn.keep(kept).await;
         let changes = &self.turn.device.changes;
         changes.tell(&self.pipeline, || Changed::Pipeline);
+        // In the turn, so that no more than two programs take memory.
+        freed.await?;
         kept?;
         let replayed: OperationResult = replayed.into_iter().flatten().collect();
         replayed?;

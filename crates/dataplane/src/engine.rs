@@ -217,8 +217,9 @@ pub struct Interpreted {
     pub reason: String,
 }
 
-/// Makes an engine whenever a program is set. Chosen when the switch is made.
-pub trait EngineFactory: Send {
+/// Makes an engine whenever a program is set, in the thread in which that is made ready
+/// ([`crate::ProgramLoader`]). Chosen when the switch is made.
+pub trait EngineFactory: Send + Sync {
     /// As `--engine` names it.
     fn name(&self) -> &'static str;
 
@@ -229,7 +230,8 @@ pub trait EngineFactory: Send {
     }
 
     /// An engine for the program of a state. Tables, externs and counters have their place in
-    /// memory now and keep it as long as the engine lives; the entries of tables do not.
+    /// memory now and keep it as long as the engine lives; the entries of tables do not. They may go to another
+    /// [`State`], with the identity of this one.
     fn load(&self, state: &mut State) -> Box<dyn Engine>;
 }
 

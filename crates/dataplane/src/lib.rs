@@ -36,6 +36,7 @@ pub use program::{
     ActionInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo, PayloadSignature, Program,
     TableInfo, ir::SourceLine,
 };
+pub use switch::ready::{ProgramLoader, ReadyProgram};
 pub use switch::{DrainToken, Switch};
 pub use trace::{
     Bmv2Line, Bmv2Renderer, Severity, TraceEvent, TraceKind, TraceRenderer, TraceSink,

@@ -104,6 +104,12 @@ pub trait Offload: Send {
         false
     }
 
+    /// [`Offload::stop`] is to follow: whether no packet meets it any more, so that it is stopped at once. Where that takes
+    /// long it is seen to beside the caller, who asks again; the engine forwards meanwhile, with the same program.
+    fn withdraw(&mut self) -> bool {
+        true
+    }
+
     /// The program is replaced, whether it is loaded or not: what was learnt of it is over. Most learn nothing.
     fn forget_program(&mut self) {}
 

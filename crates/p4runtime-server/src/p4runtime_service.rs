@@ -218,11 +218,12 @@ async fn set_pipeline(
             Ok(done.map(drop).map_err(EntityError::from)?)
         }
         Action::VerifyAndCommit => {
-            let checked = verify(device, config)?;
+            let ready = turn.ready(verify(device, config)?).await;
+            let ready = ready.map_err(EntityError::from)?;
             let committed = {
                 let arbitration = lock(&device.arbitration);
                 expect_allowed(&arbitration)?;
-                turn.commit(checked)
+                turn.commit(ready)
             };
             Ok(pipeline_set(committed).await.map_err(EntityError::from)?)
         }
@@ -230,21 +231,23 @@ async fn set_pipeline(
             if config.is_some() {
                 return Err(Status::invalid_argument("expected no config, found one"));
             }
+            let ready = turn.ready_saved().await.map_err(EntityError::from)?;
             let committed = {
                 let arbitration = lock(&device.arbitration);
                 expect_allowed(&arbitration)?;
-                turn.commit_saved().map_err(EntityError::from)?
+                turn.commit(ready)
             };
             replayed(pipeline_set(committed).await)
         }
         Action::ReconcileAndCommit => {
             let checked = verify(device, config)?;
             let operations = reconcile(device, &turn, &checked).await?;
+            let ready = turn.ready_with(checked, operations).await;
+            let ready = ready.map_err(|error| not_preserved(error.into()))?;
             let committed = {
                 let arbitration = lock(&device.arbitration);
                 expect_allowed(&arbitration)?;
-                let committed = turn.commit_with(checked, operations);
-                committed.map_err(|error| not_preserved(error.into()))?
+                turn.commit(ready)
             };
             replayed(pipeline_set(committed).await)
         }

@@ -144,7 +144,10 @@ impl Server {
             p4_device_config: device_config,
             cookie: None,
         })?;
-        let call = |turn: Turn| async move { pipeline_set(turn.commit(checked)).await };
+        let call = |turn: Turn| async move {
+            let ready = turn.ready(checked).await?;
+            pipeline_set(turn.commit(ready)).await
+        };
         let set = self.device.control.in_turn(call).await;
         let set = set.and_then(|set| set);
         set.map_err(|_| SetPipelineError::Stopped)
@@ -156,8 +159,10 @@ impl Server {
     /// This switch does not take it; nothing says how much was written then.
     pub async fn restore(&self, stored: Stored) -> Result<(), RestoreError> {
         let (checked, operations) = self.read_stored(stored)?;
-        let call =
-            |turn: Turn| async move { pipeline_set(turn.restore(checked, operations)).await };
+        let call = |turn: Turn| async move {
+            let ready = turn.ready_again(checked, operations).await?;
+            pipeline_set(turn.commit(ready)).await
+        };
         let set = self.device.control.in_turn(call).await;
         Ok(set.and_then(|set| set)?)
     }

@@ -33,11 +33,12 @@ use bpf::AttachMode;
 
 use crate::interface::{self, Interface};
 use crate::limits::{
-    DROPPED_AT_ONCE, MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, TX_RETRIES_PER_FLUSH,
-    TX_RETRY_WAIT_US, WAITING_FRAMES_MAX, XDP_RX_CHUNKS, XDP_TX_BATCH_FRAMES,
+    MAX_SUPER_FRAME_BYTES, MIN_FRAME_BYTES, TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US, XDP_RX_CHUNKS,
+    XDP_TX_BATCH_FRAMES,
 };
 use crate::offload::{self, VLAN_TAG_BYTES};
 use crate::pace::TxPace;
+use crate::port::receive_waiting;
 use crate::wait::PollSet;
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use attached::Attached;
@@ -385,16 +386,9 @@ impl Port for AfXdpPort {
 
     fn drop_old(&mut self, _before_ns: u64) -> Result<(), PortError> {
         let before = self.statistics;
-        let mut n_frames = 0;
-        while n_frames < WAITING_FRAMES_MAX {
-            let n = self.receive(0, DROPPED_AT_ONCE, &mut |_| ())?;
-            n_frames += n;
-            if n < DROPPED_AT_ONCE {
-                break;
-            }
-        }
+        let received = receive_waiting(self);
         self.statistics.drop_received_since(before);
-        Ok(())
+        received
     }
 
     fn transmit(&mut self, _now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {

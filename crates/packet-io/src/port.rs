@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use frame::Frame;
 
+use crate::limits::{DROPPED_AT_ONCE, WAITING_FRAMES_MAX};
 use crate::{PortError, XdpInterface};
 
 /// Nanoseconds of a monotonic clock that the caller keeps.
@@ -108,6 +109,19 @@ pub trait Port: Send {
 
     /// Everything counted since the port was opened. Asks the kernel: not for every packet.
     fn statistics(&mut self) -> PortStatistics;
+}
+
+/// Takes all frames that wait for a port whose kernel does not tell when they came, and gives them to nobody.
+pub(crate) fn receive_waiting(port: &mut dyn Port) -> Result<(), PortError> {
+    let mut n_frames = 0;
+    while n_frames < WAITING_FRAMES_MAX {
+        let n = port.receive(0, DROPPED_AT_ONCE, &mut |_| ())?;
+        n_frames += n;
+        if n < DROPPED_AT_ONCE {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// A port's counters since it was opened. `rx` and `tx` frames are those that went through whole; all other

@@ -16,8 +16,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::batch::TxBatch;
-use crate::limits::{DROPPED_AT_ONCE, TX_BATCH_FRAMES, UDP_LOCAL_ADDRESSES, WAITING_FRAMES_MAX};
+use crate::limits::{TX_BATCH_FRAMES, UDP_LOCAL_ADDRESSES};
 use crate::pace::TxPace;
+use crate::port::receive_waiting;
 use crate::sending::{self, Patience};
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 pub use headers::mac_of;
@@ -176,16 +177,9 @@ impl Port for UdpPort {
 
     fn drop_old(&mut self, _before_ns: u64) -> Result<(), PortError> {
         let before = self.statistics;
-        let mut n_frames = 0;
-        while n_frames < WAITING_FRAMES_MAX {
-            let n = self.receive(0, DROPPED_AT_ONCE, &mut |_| ())?;
-            n_frames += n;
-            if n < DROPPED_AT_ONCE {
-                break;
-            }
-        }
+        let received = receive_waiting(self);
         self.statistics.drop_received_since(before);
-        Ok(())
+        received
     }
 
     fn transmit(&mut self, _now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {

@@ -192,7 +192,10 @@ async fn restore_json(server: &Server, pipeline: StoredPipeline) -> Result<(), R
     let device = server.device();
     let checked = checked(server, &pipeline)?;
     let operations = pipeline.operations;
-    let call = |turn: Turn| async move { turn.restore(checked, operations).done().await };
+    let call = |turn: Turn| async move {
+        let ready = turn.ready_again(checked, operations).await?;
+        turn.commit(ready).done().await
+    };
     device.in_turn(call).await.and_then(|set| set)?;
     Ok(())
 }

@@ -55,7 +55,10 @@ async fn what_is_written_to_a_saved_program_is_told_with_its_commit() {
     let saved = harness.device.pipeline().unwrap();
     let batch = Batch::new(vec![harness.insert(1, 2)]);
     harness.device.write(saved, batch).await.unwrap();
-    let commit = |turn: control::Turn| async move { turn.commit_saved()?.done().await };
+    let commit = |turn: control::Turn| async move {
+        let ready = turn.ready_saved().await?;
+        turn.commit(ready).done().await
+    };
     let committed = harness.device.in_turn(commit).await.unwrap().unwrap();
     let change = patiently(changes.next()).await.unwrap().unwrap();
     assert!(matches!(change.what, Changed::Pipeline), "{change:?}");

@@ -372,7 +372,10 @@ async fn a_saved_program_forwards_with_what_was_written_to_it_once_it_is_committ
     let refused = refused[0].as_ref().unwrap_err();
     assert_eq!(refused.kind, ControlErrorKind::FailedPrecondition);
 
-    let commit = |turn: control::Turn| async move { turn.commit_saved()?.done().await };
+    let commit = |turn: control::Turn| async move {
+        let ready = turn.ready_saved().await?;
+        turn.commit(ready).done().await
+    };
     let committed = harness.device.in_turn(commit).await.unwrap().unwrap();
     assert_eq!(committed.view::<&str>().as_deref(), Some(&"a view"));
     assert_eq!(committed.view::<u64>(), None);
@@ -437,7 +440,10 @@ async fn runs_again(count: Option<u64>) -> bool {
     let insert = Operation::InsertGenerator { id, config, runs };
     let checked = harness.device.check(bridge(), ()).unwrap();
     let operations = vec![harness.slot(3, 9), insert];
-    let call = |turn: Turn| async move { turn.restore(checked, operations).done().await };
+    let call = |turn: Turn| async move {
+        let ready = turn.ready_again(checked, operations).await?;
+        turn.commit(ready).done().await
+    };
     harness.device.in_turn(call).await.unwrap().unwrap();
     let generators = harness.switch.in_switch(0, |switch| switch.generators());
     let [generator] = &generators[..] else {

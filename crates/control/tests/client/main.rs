@@ -17,4 +17,5 @@ mod life;
 #[path = "../support/memory_loop.rs"]
 mod memory_loop;
 mod offload;
+mod ready;
 mod workers;

@@ -300,10 +300,13 @@ async fn a_pipeline_is_replaced_under_it_and_seen_with_what_was_written_while_it
     let many = (10..110).map(|kind| beside.insert(kind, "forward", 3));
     beside.write(many.collect()).await;
     assert_eq!(beside.told(), "", "what is saved is not forwarded by");
-    let commit = |turn: Turn| async move { turn.commit_saved()?.done().await };
+    let commit = |turn: Turn| async move {
+        let ready = turn.ready_saved().await?;
+        turn.commit(ready).done().await
+    };
     let committed = beside.device.in_turn(commit).await.unwrap().unwrap();
-    // The first piece of what is written again is in what it loads.
-    assert_eq!(beside.told(), "stop, load, 36 insert entry, commit");
+    // All that was written is in what it loads.
+    assert_eq!(beside.told(), "stop, load");
     let counted = beside.counted().await;
     let replaced = counted.counters.dropped(DropReason::PipelineChanged);
     assert_eq!((replaced, counted.inside), (1, 0));
@@ -342,4 +345,15 @@ async fn a_drain_waits_for_what_is_inside_of_it_and_for_what_it_does_not_show_ye
     beside.core().show();
     beside.switch.advance(0);
     patiently(drain).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_program_is_exchanged_when_no_packet_meets_the_offload_and_not_before() {
+    let beside = Beside::start(Takes::All, false, 1).await;
+    beside.write(vec![beside.insert(1, "forward", 2)]).await;
+    beside.told();
+    beside.core().n_withdrawals_left = 3;
+    let checked = beside.device.check(program(false).program(), ()).unwrap();
+    beside.device.set_pipeline(checked).await.unwrap();
+    assert_eq!(beside.told(), "3 withdraw, stop, load");
 }

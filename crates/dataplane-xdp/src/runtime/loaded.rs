@@ -75,6 +75,8 @@ pub(super) struct Loaded {
     drained: u64,
     /// What became of a port that did not take its own program back.
     undetached: Option<Reason>,
+    /// Gives the ports their own programs back, beside the caller.
+    withdrawing: Option<JoinHandle<Option<Reason>>>,
     /// The programs are not to end with this.
     is_left: bool,
     wake: Option<Wake>,
@@ -150,6 +152,7 @@ impl Loaded {
             next_epoch: 0,
             drained: 0,
             undetached: None,
+            withdrawing: None,
             is_left: false,
             wake,
         };
@@ -457,6 +460,28 @@ impl Loaded {
         self.is_left = true;
     }
 
+    /// Whether no packet meets the programs any more. To exchange the program of an interface waits for the kernel, some
+    /// milliseconds each; a thread does so where somebody is woken.
+    pub(super) fn withdraw(&mut self) -> bool {
+        if self.wake.is_none() {
+            return true;
+        }
+        if let Some(withdrawing) = &self.withdrawing {
+            return withdrawing.is_finished();
+        }
+        let (serving, graces) = (Arc::clone(&self.serving), Arc::clone(&self.graces));
+        let thread = thread::Builder::new().name("reprise-back".into());
+        let spawned = thread.spawn(move || {
+            let undetached = serving.give_back();
+            // Whoever stops it waits again, and is told what is wrong.
+            let _ = await_last_packets(&graces);
+            undetached
+        });
+        self.withdrawing = spawned.ok();
+        // Where there can be no thread it is done when it is stopped.
+        self.withdrawing.is_none()
+    }
+
     /// Leaves all frames to the ports, and gives what was counted.
     ///
     /// # Errors
@@ -467,9 +492,12 @@ impl Loaded {
         reason: DropReason,
         accounts: &mut Accounts<'_>,
     ) -> Result<(), Reason> {
+        let is_withdrawn = self.withdrawing.is_some();
         self.undetach();
-        // A failed one gives the accounts as far as it can.
-        let _ = self.await_last_packets();
+        if !is_withdrawn {
+            // A failed one gives the accounts as far as it can.
+            let _ = await_last_packets(&self.graces);
+        }
         let _ = self.count(now, accounts);
         self.digests.take(usize::MAX, accounts);
         // What is inside of programs that run on is still sent.
@@ -485,14 +513,13 @@ impl Loaded {
         undetached.map_or(Ok(()), Err)
     }
 
-    /// Waits until no packet is left that has met the programs: mostly less than a millisecond.
-    fn await_last_packets(&self) -> io::Result<()> {
-        let waited = self.graces.wait_past(self.graces.now());
-        waited.or_else(|_| bpf::wait_for_programs())
-    }
-
     /// No packet meets the programs from now on, but where they are to run on.
     fn undetach(&mut self) {
+        if let Some(withdrawing) = self.withdrawing.take() {
+            let undetached = withdrawing.join();
+            let undetached = undetached.unwrap_or_else(|_| Some(ENDED.to_owned()));
+            self.undetached = self.undetached.take().or(undetached);
+        }
         match self.is_left {
             true => {
                 self.await_shown();
@@ -528,6 +555,12 @@ impl Loaded {
             thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// Waits until no packet is left that has met the programs: mostly less than a millisecond.
+fn await_last_packets(graces: &Graces) -> io::Result<()> {
+    let waited = graces.wait_past(graces.now());
+    waited.or_else(|_| bpf::wait_for_programs())
 }
 
 impl Drop for Loaded {

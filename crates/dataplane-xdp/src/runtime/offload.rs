@@ -260,6 +260,10 @@ impl Offload for KernelOffload {
         loaded.is_some_and(|it| it.look_at_ports(written))
     }
 
+    fn withdraw(&mut self) -> bool {
+        self.loaded.as_mut().is_none_or(|it| it.withdraw())
+    }
+
     fn forget_program(&mut self) {
         self.left.clear();
         self.full = None;

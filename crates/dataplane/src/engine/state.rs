@@ -1,6 +1,7 @@
 //! The state of a program: tables, externs, counters. The architecture owns it, control calls write it,
 //! passes read and write it through the engine. It is the same for every engine.
 
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use crate::match_action::{EntryAccount, EntryAction, EntryIndex, EntryView};
@@ -68,6 +69,17 @@ impl State {
         self.counters.tables = vec![TableCounters::default(); program.tables.len()];
         self.program = program;
         self.identity = next_identity();
+    }
+
+    /// Exchanges the program for another state's: tables, externs and what they count keep their places in memory, and
+    /// the identity goes with them.
+    pub(crate) fn exchange_program(&mut self, other: &mut Self) {
+        mem::swap(&mut self.program, &mut other.program);
+        mem::swap(&mut self.tables, &mut other.tables);
+        mem::swap(&mut self.externs, &mut other.externs);
+        mem::swap(&mut self.counters.tables, &mut other.counters.tables);
+        mem::swap(&mut self.identity, &mut other.identity);
+        self.payloads.bind(&self.program.ir.payload_externs);
     }
 
     /// Ports that whoever watches them takes for down.

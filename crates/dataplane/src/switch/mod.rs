@@ -3,8 +3,10 @@
 mod control;
 mod generator;
 mod offload;
+pub(crate) mod ready;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::{
     ControlError, Digest, DropReason, Frame, IdleTimeout, Latencies, LatencyReport, Nanos,
@@ -31,7 +33,7 @@ pub struct DrainToken(u64);
 /// wait, so that one of a high priority overtakes them: `traffic_manager/look_ahead.rs`.
 pub struct Switch {
     config: SwitchConfig,
-    factory: Box<dyn EngineFactory>,
+    factory: Arc<dyn EngineFactory>,
     /// None as long as there is no program.
     pub(crate) engine: Option<Box<dyn Engine>>,
     /// The engine is to be changed as soon as it holds no packet.
@@ -65,6 +67,10 @@ impl Switch {
 
     /// A switch like [`Switch::new`]'s whose programs an engine of this kind runs.
     pub fn with_engine(config: SwitchConfig, factory: Box<dyn EngineFactory>) -> Self {
+        Self::with_shared_engine(config, factory.into())
+    }
+
+    fn with_shared_engine(config: SwitchConfig, factory: Arc<dyn EngineFactory>) -> Self {
         Self {
             model: V1Model::new(&config),
             config,
@@ -126,30 +132,21 @@ impl Switch {
 
     /// Replaces the program. All state is cleared: tables, registers, counters, groups, sessions,
     /// digests; the packets inside are dropped and counted. The switch's own counters of ports
-    /// and drops go on, and so do its generators; a port that is down or disabled stays so.
+    /// and drops go on, and so do its generators; a port that is down or disabled stays so. This takes as long as
+    /// the engine takes to compile the program: who has packets that wait makes it ready elsewhere
+    /// ([`Switch::set_ready_program`]).
     ///
     /// # Panics
     /// If the program calls an extern that is not registered with this switch.
     pub fn set_program(&mut self, program: Program) {
-        self.forget_offload_s_program();
-        while let Some(common) = self.model.traffic.next_waiting() {
-            let state = &mut self.model.state;
-            state.tracer.set_packet(0, common.name, common.pass());
-            state.count_drop(DropReason::PipelineChanged);
-            self.model.leave(&common);
-        }
-        self.model.set_program(program, &self.config);
-        self.generation = 0;
-        self.idle_timeouts.clear();
-        self.load_engine();
-        self.load_offload();
+        self.set_program_as(program, 0);
     }
 
     /// As [`Switch::set_program`], with a name for the program that it is known by as long as it is
     /// loaded. What was made for a program, an entry or a packet-out, asks whether it is there still.
     pub fn set_program_as(&mut self, program: Program, generation: u64) {
-        self.set_program(program);
-        self.generation = generation;
+        let mut ready = self.loader().load(program);
+        self.set_ready_program(&mut ready, generation);
     }
 
     /// The name of the program; 0 if it has none.
@@ -160,9 +157,18 @@ impl Switch {
     /// Makes the engine for the program as it is: the one that was chosen, or the interpreter as
     /// long as somebody wants to be told what happens.
     fn load_engine(&mut self) {
+        self.load_engine_as(self.is_interpreted());
+    }
+
+    /// Whether the interpreter takes the engine's place, since somebody listens to a trace.
+    fn is_interpreted(&self) -> bool {
+        self.model.state.tracer.is_on() && !self.factory.traces()
+    }
+
+    fn load_engine_as(&mut self, is_interpreted: bool) {
         self.is_engine_outdated = false;
         let state = &mut self.model.state;
-        let engine = match state.tracer.is_on() && !self.factory.traces() {
+        let engine = match is_interpreted {
             true => InterpreterFactory.load(state),
             false => self.factory.load(state),
         };
@@ -419,7 +425,9 @@ impl Switch {
         self.model.traffic.inside.total() + n_offloaded
     }
 
-    fn is_engine_empty(&self) -> bool {
+    /// Whether no packet waits in a queue, and so none would be dropped where the program is replaced now. What is in
+    /// the offload does not count.
+    pub fn is_engine_empty(&self) -> bool {
         self.model.traffic.inside.total() == 0
     }
 

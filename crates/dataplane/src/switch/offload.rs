@@ -272,6 +272,13 @@ impl Switch {
         }
     }
 
+    /// Whether a program can be set without waiting for the offload to stop. It punts from now on until it is stopped,
+    /// and whoever is going to set a program asks again until it does.
+    pub fn withdraw_offload(&mut self) -> bool {
+        let attached = self.offload.as_mut().filter(|it| it.is_loaded());
+        attached.is_none_or(|it| it.offload.withdraw())
+    }
+
     /// Has it punt all, until it is loaded.
     pub(super) fn stop_offload(&mut self, reason: DropReason) {
         if let Some(attached) = &mut self.offload {

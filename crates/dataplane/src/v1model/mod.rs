@@ -15,6 +15,7 @@ mod rounds;
 mod slow_path;
 
 use std::collections::VecDeque;
+use std::mem;
 
 use crate::{
     PortId, Program, SwitchConfig, Transmit, Transmitted,
@@ -94,6 +95,19 @@ impl V1Model {
         self.latencies.clear_streams();
         self.is_timed = program.ir.tells_time_inside();
         self.state.set_program(program, config.random_seed);
+    }
+
+    /// Exchanges the program, with its state and its groups, for another model's. Queues have the lengths and the rates
+    /// that they had. No packet is inside of either.
+    pub(crate) fn exchange_program(&mut self, other: &mut Self) {
+        let egress = self.traffic.egress.emptied();
+        mem::swap(&mut self.traffic, &mut other.traffic);
+        other.traffic.egress = mem::replace(&mut self.traffic.egress, egress);
+        mem::swap(&mut self.is_timed, &mut other.is_timed);
+        mem::swap(&mut self.fuses_fanout, &mut other.fuses_fanout);
+        self.digests.clear();
+        self.latencies.clear_streams();
+        self.state.exchange_program(&mut other.state);
     }
 
     /// Whether the engine wants packets to be queued as one, or not at all, and nobody is told of

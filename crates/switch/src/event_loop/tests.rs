@@ -4,12 +4,12 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use control::{DigestSender, PacketInSender, Subscriber, SwitchHandle};
+use control::{Device, DigestSender, PacketInSender, Registers, Subscriber, SwitchHandle, Turn};
 use dataplane::{
     ActionCall, GeneratorConfig, GeneratorState, MatchField, Pace, Program, SwitchConfig,
     TableEntry,
 };
-use packet_io::{MemoryPort, memory_pair};
+use packet_io::{MemoryPort, UdpPort, memory_pair};
 
 use super::*;
 use crate::handle::{LoopHandle, mailboxes};
@@ -366,6 +366,83 @@ fn generators_begin(wait: Wait) {
     let generators = running.join().expect("the loop ends");
     assert_eq!(generators[0].state, GeneratorState::Finished);
     assert_eq!(generators[0].counters.sent, 5);
+}
+
+#[test]
+fn frames_that_are_inside_when_a_program_is_replaced_leave_by_the_program_before() {
+    // More than a turn's share, so that some are inside when the work of the next turn begins.
+    const N_COPIES: u16 = 4_096;
+    let (event_loop, handle, _one, mut two) = forwarder(&[(1, 2)]);
+    let device = Arc::new(Device::new(Arc::new(handle.clone()), Registers::default()));
+    let running = thread::spawn(move || {
+        let mut event_loop = event_loop;
+        event_loop.run(AfterReplay::Serve).expect("no error");
+        event_loop.totals().to_json()
+    });
+    let fill = |context: &mut SwitchContext<'_>| {
+        for _ in 0..N_COPIES {
+            let now = context.now;
+            context.switch.handle_frame(now, PortId(1), &[5; 60]);
+        }
+    };
+    let program = include_str!("../../tests/programs/forward.json");
+    let program = Program::from_json_str(program).expect("a sound program");
+    let checked = device.check(program, ()).expect("one worker");
+    let runtime = tokio::runtime::Builder::new_multi_thread().build();
+    let runtime = runtime.expect("a runtime");
+    runtime.block_on(async {
+        // The exchange is the next piece of work behind that which fills the switch.
+        let filler = handle.clone();
+        let call = |turn: Turn| async move {
+            let ready = turn.ready(checked).await?;
+            filler.submit(0, Box::new(fill));
+            turn.commit(ready).done().await
+        };
+        let set = device.in_turn(call).await;
+        set.and_then(|set| set).expect("the program is set");
+        handle.stop();
+    });
+    let totals = running.join().expect("the loop ends");
+    assert!(totals.contains("\"pipeline_changed\":0"), "{totals}");
+    assert_eq!(
+        receive(&mut two, usize::from(N_COPIES)).len(),
+        usize::from(N_COPIES)
+    );
+}
+
+#[test]
+fn a_long_control_call_drops_none_of_the_frames_that_a_udp_socket_has_got_meanwhile() {
+    for wait in [Wait::Sleep, Wait::Spin] {
+        a_long_control_call_drops_none(wait);
+    }
+}
+
+fn a_long_control_call_drops_none(wait: Wait) {
+    const N_FRAMES: u8 = 100;
+    const AGE_MAX: Duration = Duration::from_millis(500);
+    let (mut event_loop, handle, _one, mut two) = forwarder(&[(3, 2)]);
+    let port = UdpPort::open("127.0.0.1:0".parse().expect("an address")).expect("a socket");
+    let address = port.local_address();
+    // The kernel does not tell how old its frames are.
+    assert!(!port.knows_ages());
+    event_loop.add_port(PortId(3), "three", Box::new(port));
+    event_loop.set_wait(wait);
+    event_loop.set_age_max(Some(AGE_MAX.as_nanos() as Nanos));
+    let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
+    let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    // The frames come while the call is carried out, right before its end.
+    let call = move |_: &mut SwitchContext<'_>| {
+        thread::sleep(2 * AGE_MAX);
+        for number in 0..N_FRAMES {
+            sender.send_to(&[number; 60], address).expect("sending");
+        }
+    };
+    handle.submit(0, Box::new(call));
+    let came = receive(&mut two, usize::from(N_FRAMES));
+    let came = came.iter().filter_map(|frame| frame.last().copied());
+    assert!(came.eq(0..N_FRAMES));
+    handle.stop();
+    running.join().expect("the loop ends").expect("no error");
 }
 
 /// A loop with ports 1 and 2 that sends what comes by port 1, with its time inside in front.

@@ -55,14 +55,14 @@ async fn load(site: &Site, args: Args<'_>) -> Answered {
 
 async fn swap(site: &Site) -> Answered {
     let call = |turn: Turn| async move {
-        let committed = turn.commit_saved().map_err(|error| match error {
+        let ready = turn.ready_saved().await.map_err(|error| match error {
             control::Error::Refused(error) if error.kind == ControlErrorKind::NotFound => {
                 let message = "no program was loaded by bm_load_new_config";
                 Exception::new(SwapCode::NoOngoingSwap, message).into()
             }
             other => Refusal::from(other),
         })?;
-        committed.done().await?;
+        turn.commit(ready).done().await?;
         Ok(())
     };
     site.notifications.swap(Swap::Requested);
@@ -75,7 +75,8 @@ async fn swap(site: &Site) -> Answered {
 async fn reset(site: &Site) -> Answered {
     let call = |turn: Turn| async move {
         if let Some(pipeline) = turn.device().committed() {
-            turn.commit(pipeline.checked().clone()).done().await?;
+            let ready = turn.ready(pipeline.checked().clone()).await?;
+            turn.commit(ready).done().await?;
         }
         Ok(())
     };

@@ -35,7 +35,7 @@ impl Switch {
         !self.model.state.ports_disabled.contains(port)
     }
 
-    fn tell_ports_down(&mut self, before: PortSet) {
+    pub(in crate::switch) fn tell_ports_down(&mut self, before: PortSet) {
         let state = &mut self.model.state;
         let down = state.ports_down();
         if down == before {

@@ -145,6 +145,8 @@ pub struct Core {
     pub fails: Option<&'static str>,
     /// The next commit asks to be loaded anew.
     pub is_full: bool,
+    /// So often it is still on its way out when it is asked whether it is.
+    pub n_withdrawals_left: usize,
     /// It can no longer be asked.
     pub is_gone: bool,
     /// What it has to tell.
@@ -194,6 +196,7 @@ impl Double {
             is_slow: false,
             fails: None,
             is_full: false,
+            n_withdrawals_left: 0,
             is_gone: false,
             notices: VecDeque::new(),
             is_flooding: false,
@@ -551,6 +554,16 @@ impl Offload for Double {
             place: "parser".to_owned(),
             reason: "frames shorter than 4 bytes".to_owned(),
         }])
+    }
+
+    fn withdraw(&mut self) -> bool {
+        let mut core = self.core();
+        let n_left = core.n_withdrawals_left.checked_sub(1);
+        if n_left.is_some() {
+            core.log.push("withdraw".to_owned());
+        }
+        core.n_withdrawals_left = n_left.unwrap_or(0);
+        n_left.is_none()
     }
 
     fn forget_program(&mut self) {

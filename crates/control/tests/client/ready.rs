@@ -1,0 +1,266 @@
+//! A program is made ready beside the threads that forward, stopped between any two steps.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use control::{Batch, Device, Error, Operation, Pipeline, Turn};
+use dataplane::engine::{Engine, EngineFactory, State};
+use dataplane::interpret::InterpreterFactory;
+use dataplane::{GeneratorConfig, Pace, PortId, Switch, SwitchConfig};
+
+use crate::harness::{Harness, N_SLOTS, bridge, frame, patiently};
+use crate::memory_loop::MemoryLoop;
+
+/// How long a program is compiled that nobody lets go: longer than everything here takes, and it ends.
+const COMPILES_AT_MOST: Duration = Duration::from_secs(30);
+
+/// Makes engines when it is allowed to, and says which thread did.
+struct Slow {
+    begun: Sender<ThreadId>,
+    allowed: Mutex<Receiver<Allowed>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Allowed {
+    Goes,
+    Panics,
+}
+
+impl EngineFactory for Slow {
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+
+    fn load(&self, state: &mut State) -> Box<dyn Engine> {
+        self.begun.send(thread::current().id()).unwrap();
+        let allowed = self.allowed.lock().unwrap_or_else(|it| it.into_inner());
+        let allowed = allowed.recv_timeout(COMPILES_AT_MOST);
+        assert!(
+            allowed != Ok(Allowed::Panics),
+            "this program cannot be compiled"
+        );
+        InterpreterFactory.load(state)
+    }
+}
+
+/// What a worker's compilation waits for.
+struct Compiler {
+    begun: Receiver<ThreadId>,
+    allow: Sender<Allowed>,
+}
+
+impl Compiler {
+    /// In every worker's switch from now on, with the ports of before and no program.
+    fn of_all(switch: &MemoryLoop, n_workers: usize) -> Vec<Compiler> {
+        let workers = (0..n_workers).map(|worker| {
+            let (begins, begun) = channel();
+            let (allow, allowed) = channel();
+            let allowed = Mutex::new(allowed);
+            let factory = Box::new(Slow {
+                begun: begins,
+                allowed,
+            });
+            switch.in_switch(worker, |switch| {
+                *switch = Switch::with_engine(SwitchConfig::default(), factory);
+                (0..4).for_each(|port| switch.add_port(PortId(port)));
+            });
+            Compiler { begun, allow }
+        });
+        workers.collect()
+    }
+
+    async fn begun(&self) -> ThreadId {
+        patiently(async {
+            loop {
+                if let Ok(thread) = self.begun.try_recv() {
+                    return thread;
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+    }
+}
+
+type Setting = tokio::task::JoinHandle<Result<Arc<Pipeline>, Error>>;
+
+fn set_apart(device: &Arc<Device>) -> Setting {
+    let (device, checked) = (Arc::clone(device), device.check(bridge(), ()).unwrap());
+    tokio::spawn(async move { device.set_pipeline(checked).await })
+}
+
+/// A switch with a bridge that sends what is for 1 to port 2, and whose next program is compiled when it may be.
+async fn forwarding(n_workers: usize) -> (Harness, Vec<Compiler>) {
+    let mut harness = Harness::with(SwitchConfig::default(), n_workers).await;
+    let compilers = Compiler::of_all(&harness.switch, n_workers);
+    let setting = set_apart(&harness.device);
+    for compiler in &compilers {
+        compiler.allow.send(Allowed::Goes).unwrap();
+        compiler.begun().await;
+    }
+    harness.pipeline = patiently(setting).await.unwrap().unwrap();
+    harness.write(vec![harness.insert(1, 2)]).await;
+    (harness, compilers)
+}
+
+/// Whether the entry is there: without it the bridge sends elsewhere.
+fn forwards(harness: &Harness) -> bool {
+    harness.switch.receive(1, &frame(1));
+    let mut sent = harness.switch.transmitted().into_iter();
+    sent.any(|it| it.port == PortId(2))
+}
+
+#[tokio::test]
+async fn frames_pass_by_the_program_before_while_the_next_one_is_compiled_for_every_worker() {
+    let (harness, compilers) = forwarding(2).await;
+    let of_workers = harness.device.submit(|_, _| thread::current().id());
+    let of_workers = of_workers.all().await.unwrap();
+    let setting = set_apart(&harness.device);
+    for compiler in &compilers {
+        let thread = compiler.begun().await;
+        assert!(!of_workers.contains(&thread));
+        assert!(forwards(&harness));
+        compiler.allow.send(Allowed::Goes).unwrap();
+    }
+    patiently(setting).await.unwrap().unwrap();
+    // The next one has no entry.
+    assert!(!forwards(&harness));
+}
+
+#[tokio::test]
+async fn a_program_whose_caller_gives_up_while_it_is_compiled_is_set_before_the_next_call() {
+    let (harness, compilers) = forwarding(1).await;
+    let before = harness.pipeline.generation();
+    let given_up = set_apart(&harness.device);
+    compilers[0].begun().await;
+    given_up.abort();
+    assert!(given_up.await.unwrap_err().is_cancelled());
+    let (device, pipeline) = (Arc::clone(&harness.device), Arc::clone(&harness.pipeline));
+    let batch = Batch::new(vec![harness.insert(2, 2)]);
+    let next = tokio::spawn(async move { device.write(pipeline, batch).await });
+    harness.stays_held(0).await;
+    assert!(forwards(&harness));
+    compilers[0].allow.send(Allowed::Goes).unwrap();
+    let refused = patiently(next).await.unwrap().unwrap_err();
+    assert!(
+        matches!(refused, Error::Replaced { made_for, .. } if made_for == before),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn of_two_callers_one_s_program_is_compiled_when_the_other_s_forwards() {
+    let (harness, compilers) = forwarding(1).await;
+    let settings = [set_apart(&harness.device), set_apart(&harness.device)];
+    compilers[0].begun().await;
+    harness.stays_held(0).await;
+    assert!(compilers[0].begun.try_recv().is_err());
+    let before = harness.device.committed().unwrap().generation();
+    compilers[0].allow.send(Allowed::Goes).unwrap();
+    compilers[0].begun().await;
+    assert!(harness.device.committed().unwrap().generation() > before);
+    compilers[0].allow.send(Allowed::Goes).unwrap();
+    for setting in settings {
+        patiently(setting).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn of_a_switch_that_stops_while_a_program_is_compiled_the_caller_is_told() {
+    let (harness, compilers) = forwarding(1).await;
+    let setting = set_apart(&harness.device);
+    compilers[0].begun().await;
+    harness.switch.stop();
+    compilers[0].allow.send(Allowed::Goes).unwrap();
+    let set = patiently(setting).await.unwrap();
+    assert_eq!(set.unwrap_err(), Error::Stopped);
+    let committed = harness.device.committed().unwrap();
+    assert_eq!(committed.generation(), harness.pipeline.generation());
+}
+
+#[tokio::test]
+async fn an_engine_that_panics_leaves_the_program_before_and_the_next_one_is_set() {
+    let (harness, compilers) = forwarding(1).await;
+    let setting = set_apart(&harness.device);
+    compilers[0].begun().await;
+    compilers[0].allow.send(Allowed::Panics).unwrap();
+    assert!(patiently(setting).await.unwrap_err().is_panic());
+    assert!(forwards(&harness));
+    assert_eq!(harness.addresses().await, [1]);
+    let setting = set_apart(&harness.device);
+    compilers[0].begun().await;
+    compilers[0].allow.send(Allowed::Goes).unwrap();
+    patiently(setting).await.unwrap().unwrap();
+    assert!(!forwards(&harness));
+}
+
+/// Says which thread has freed it.
+struct Freed(Sender<ThreadId>);
+
+impl Drop for Freed {
+    fn drop(&mut self) {
+        // Nobody listens when the test is over.
+        let _ = self.0.send(thread::current().id());
+    }
+}
+
+#[tokio::test]
+async fn the_program_before_is_freed_beside_the_threads_that_forward() {
+    let (switch, device) = crate::harness::bare(SwitchConfig::default(), 1);
+    let (tell, freed) = channel();
+    let checked = device.check(bridge(), Freed(tell)).unwrap();
+    drop(device.set_pipeline(checked).await.unwrap());
+    assert!(freed.try_recv().is_err());
+    let of_worker = device.submit(|_, _| thread::current().id());
+    let of_worker = of_worker.all().await.unwrap();
+    let checked = device.check(bridge(), ()).unwrap();
+    let _next = device.set_pipeline(checked).await.unwrap();
+    let thread = freed.try_recv().expect("it is freed in the turn");
+    assert!(!of_worker.contains(&thread));
+    drop(switch);
+}
+
+#[tokio::test]
+async fn a_program_has_what_is_written_to_it_beside_from_its_first_packet() {
+    let harness = Harness::start().await;
+    let n_generators = Arc::new(AtomicUsize::new(0));
+    let config = GeneratorConfig {
+        name: "load".to_owned(),
+        port: PortId(1),
+        frames: Arc::new([frame(1).into()]),
+        pace: Pace::per_second(1000),
+        count: None,
+    };
+    let (id, runs) = (1, true);
+    let generator = Operation::InsertGenerator { id, config, runs };
+    let operations = vec![
+        harness.insert(1, 2),
+        harness.every_slot(7),
+        generator,
+        harness.insert(2, 3),
+        harness.insert(2, 3),
+    ];
+    let checked = harness.device.check(bridge(), ()).unwrap();
+    let n_pieces = harness.switch.n_pieces();
+    let call = |turn: Turn| async move {
+        let ready = turn.ready_again(checked, operations).await?;
+        turn.commit(ready).done().await
+    };
+    let set = harness.device.in_turn(call).await.unwrap();
+    // As it was in pieces: what cannot be written is told, and what is behind it is written all the same.
+    assert!(matches!(set, Err(Error::Refused(_))), "{set:?}");
+    assert_eq!(harness.switch.n_pieces() - n_pieces, 2);
+    harness.switch.in_switch(0, |switch| {
+        n_generators.store(switch.generators().len(), Ordering::Relaxed);
+    });
+    assert_eq!(n_generators.load(Ordering::Relaxed), 1);
+    assert_eq!(harness.addresses().await, [1, 2]);
+    assert_eq!(harness.slot_value(N_SLOTS - 1).await, [7]);
+    assert!(forwards(&harness));
+    // Entries are counted and changed as others.
+    let entries = harness.entries().await;
+    assert_eq!(entries.iter().map(|it| it.counter.packets).sum::<u64>(), 1);
+}
