@@ -61,6 +61,49 @@ fn what_is_written_is_printed_and_what_is_dumped_can_be_written_to_another_switc
     assert_eq!(lines(&other.ok("dump --registers")), found);
 }
 
+/// No line of a dump makes an entry that matches any value where the switch tells nobody which one it matches.
+#[test]
+fn a_dump_names_secret_fields_and_is_refused_where_it_is_played_back() {
+    let switch = Switch::without_program();
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/p4rt/secret.p4");
+    let set = format!("pipeline set {program}");
+    switch.ok(&set);
+    let entries = [
+        "table add exacts t=34997 port=1 -> send(port=2)",
+        "table add prefixes t=34997/16 port=1 -> send(port=2)",
+        "table add masks t=34997&&&0xffff port=1 priority=7 -> send(port=2)",
+        "table add ranges t=34997..34998 port=1 priority=7 -> send(port=2)",
+        "table add options t=34997 port=1 priority=7 -> send(port=2)",
+        "register set kept 1 34997",
+    ];
+    switch.ok(&entries.join("\n"));
+    let dump = switch.ok("dump --registers");
+    assert!(!dump.contains("34997") && !dump.contains("88b5"), "{dump}");
+    let documents = switch.json("dump --registers");
+    let is_told = |it: &Value| it.to_string().contains("34997");
+    assert!(!documents.iter().any(is_told), "{documents:?}");
+    let other = Switch::without_program();
+    other.ok(&set);
+    for table in ["exacts", "prefixes", "masks", "ranges", "options"] {
+        let mut lines = dump.lines();
+        let begin = format!("table add {table} ");
+        let line = lines.find(|line| line.starts_with(&begin));
+        let line = line.unwrap_or_else(|| panic!("{table} is not in {dump}"));
+        assert!(line.contains("t=<secret>"), "{line}");
+        let error = other.fails(&[], line);
+        assert!(error.contains("<secret>"), "{error}");
+        assert_eq!(other.ok(&format!("table list {table}")), "");
+        let name = format!("Tables.{table}");
+        let mut documents = documents.iter();
+        let document = documents.find(|it| it["table"] == *name);
+        let document = document.unwrap_or_else(|| panic!("{name} is in no document"));
+        assert_eq!(document["match"]["t"], "<secret>", "{document}");
+    }
+    let cell = "register set kept 1 <secret>";
+    assert!(dump.contains(cell), "{dump}");
+    other.fails(&[], cell);
+}
+
 #[test]
 fn a_dump_has_no_cell_that_nobody_wrote_and_registers_only_when_asked_for() {
     let of_arrays = |dump: &str| -> Vec<String> {
