@@ -35,8 +35,8 @@ control Ways(inout headers_t headers, inout metadata_t meta, inout standard_meta
 
     @id(0x01000001) action choose(@secret bit<16> key) {
         headers.tag.value = key;
-        cells.write((bit<32>) key, 7);
         looked_at.read(meta.held, (bit<32>) key);
+        cells.write((bit<32>) key, meta.held);
         counts.count((bit<32>) key);
         rates.execute_meter((bit<32>) key, meta.color);
         standard.mcast_grp = key;
