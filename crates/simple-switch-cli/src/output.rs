@@ -63,5 +63,5 @@ impl Output {
 /// A line on standard error, which nobody has to read.
 pub fn error_line(line: Arguments<'_>) {
     let line = line.to_string();
-    let _ = writeln!(io::stderr(), "{}", printable::lines(&line));
+    let _ = writeln!(io::stderr(), "{}", printable::line(&line));
 }
