@@ -74,7 +74,7 @@ fn expect_no_secrets(old: &Pipeline, state: &[Entity]) -> EntityResult {
     let found = found.iter().map(|(object, n)| format!("{n} of {object}"));
     let found: Vec<_> = found.collect();
     let message = format!(
-        "what is @secret goes over to the same program with the same P4Info only, and there are values of {}: nothing is \
+        "what is @secret goes over to the same program with the same P4Info only, and such values are in {}: nothing is \
          changed; set the program with VERIFY_AND_COMMIT and write its entries and cells anew",
         found.join(", ")
     );
