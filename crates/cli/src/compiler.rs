@@ -104,6 +104,7 @@ impl CompilerArgs {
     }
 
     pub fn options(&self) -> Result<Options, Failure> {
+        expect_folders(&self.include)?;
         let defines = self.define.iter().map(|text| parse_define(text));
         let denied = self.warnings.iter().filter_map(|denied| match denied {
             Denied::All => None,
@@ -126,6 +127,18 @@ impl CompilerArgs {
             optimise: self.optimise,
             p4runtime_version: self.p4runtime_version,
         })
+    }
+}
+
+/// A folder that is misspelt would have nothing, and `#include` would find another file or none. Under p4c's names it
+/// is as it is there.
+pub fn expect_folders(include: &[PathBuf]) -> Result<(), Failure> {
+    match include.iter().find(|folder| !folder.is_dir()) {
+        Some(folder) => Err(Failure::new(format!(
+            "-I {}: expected a folder, found none",
+            folder.display()
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -225,7 +238,9 @@ pub fn show(diagnostics: &[Diagnostic], format: MessageFormat) {
     for diagnostic in diagnostics {
         match format {
             // A line apart, as a person reads them.
-            MessageFormat::Human => output::told(diagnostic.render()),
+            MessageFormat::Human => {
+                output::told_text(format_args!("{}\n", diagnostic.render()));
+            }
             MessageFormat::Json => output::told(diagnostic.json_line()),
         }
     }

@@ -55,9 +55,10 @@ pub fn of_command_line(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code())
 }
 
-/// One line on standard error.
+/// One line on standard error: a name with a line's end in it makes no second one of it.
 pub fn told(line: impl Display) {
-    told_text(format_args!("{line}\n"));
+    let line = line.to_string();
+    told_text(format_args!("{}\n", printable::line(&line)));
 }
 
 /// Text of whole lines on standard error. A failure to write is ignored, since there is no other place to

@@ -271,3 +271,44 @@ fn devices_and_pipes_that_a_program_names_are_not_read() {
     let whole = said(&whole.expect("it ends"));
     assert!(whole.contains("it is a device or socket"), "{whole}");
 }
+
+#[test]
+fn a_name_with_a_lines_end_forges_no_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let forged = "x\nreprise: all is well\x1b[31m";
+    let shown = "x\\nreprise: all is well\\u001b[31m";
+    fs::write(folder.path().join(format!("{forged}.p4")), "control Broken").expect("written");
+    let (file, none) = (format!("{forged}.p4"), format!("{forged}/none.p4"));
+    for words in [
+        &["check", &none][..],
+        &["check", &file],
+        &["stf", &file, &none],
+        &["apply", &none],
+        &["check", "-I", forged, &file],
+    ] {
+        let output = reprise(folder.path(), words).output().expect("it runs");
+        let said = said(&output);
+        assert!(!output.status.success(), "{words:?}: {said}");
+        // The compiler escapes names in its own way.
+        let is_shown = said.contains(shown) || said.contains("x\\nreprise: all is well\\u{1b}[31m");
+        assert!(is_shown, "{words:?}: {said}");
+        let is_forged =
+            |line: &str| line.starts_with("reprise: all is well") || line.contains('\x1b');
+        assert!(!said.lines().any(is_forged), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn an_included_folder_that_is_none_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = root().join("p4/sfu.p4").display().to_string();
+    for words in [
+        &["check", "-I", "nodir", &program][..],
+        &["fmt", "--check", "-I", "nodir", &program],
+    ] {
+        let output = reprise(folder.path(), words).output().expect("it runs");
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+        assert_eq!(said, "reprise: -I nodir: expected a folder, found none\n");
+    }
+}

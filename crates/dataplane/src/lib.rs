@@ -39,7 +39,7 @@ pub use program::{
 pub use switch::ready::{ProgramLoader, ReadyProgram};
 pub use switch::{DrainToken, Switch};
 pub use trace::{
-    Bmv2Line, Bmv2Renderer, Severity, TraceEvent, TraceKind, TraceRenderer, TraceSink,
+    Bmv2Line, Bmv2Renderer, Severity, TraceEvent, TraceIndex, TraceKind, TraceRenderer, TraceSink,
 };
 pub use traffic_manager::latency::{Latencies, LatencyReport, LatencySummary, RecentMaxima};
 pub use traffic_manager::queue::Queues;

@@ -73,6 +73,28 @@ impl TraceValue {
     }
 }
 
+/// Where in an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceIndex {
+    /// This cell.
+    At(usize),
+    /// No cell of the array.
+    OutOfRange,
+    /// It is of a secret, and not shown.
+    Secret,
+}
+
+impl TraceIndex {
+    /// None is no cell.
+    pub(crate) fn of(cell: Option<usize>, is_secret: bool) -> Self {
+        match cell {
+            _ if is_secret => Self::Secret,
+            Some(cell) => Self::At(cell),
+            None => Self::OutOfRange,
+        }
+    }
+}
+
 /// Parts of the pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -116,17 +138,17 @@ pub enum TraceKind {
     ChecksumVerified {
         /// The field.
         field: String,
-        /// What the field holds.
-        found: u64,
-        /// What was computed.
-        computed: u64,
+        /// It is what was computed.
+        is_right: bool,
+        /// What the field holds, and what was computed; none of a secret.
+        values: Option<(u64, u64)>,
     },
     /// A checksum was computed.
     ChecksumUpdated {
         /// The field.
         field: String,
-        /// What was computed.
-        computed: u64,
+        /// What was computed; none of a secret.
+        computed: Option<u64>,
     },
     /// A condition was looked at.
     Condition {
@@ -168,36 +190,38 @@ pub enum TraceKind {
     RegisterRead {
         /// Register and value.
         cell: TraceValue,
-        /// Index; none where it is no index.
-        index: Option<usize>,
+        /// Index.
+        index: TraceIndex,
     },
     /// A register cell was written.
     RegisterWrite {
         /// Register and value.
         cell: TraceValue,
-        /// Index; none where it is no index.
-        index: Option<usize>,
+        /// Index.
+        index: TraceIndex,
     },
     /// A counter cell counted.
     Count {
         /// Counter.
         counter: String,
-        /// Index; none where it is no index.
-        index: Option<usize>,
+        /// Index.
+        index: TraceIndex,
     },
     /// A meter marked the packet.
     Meter {
         /// Meter.
         meter: String,
-        /// Index; none where it is no index, or the meter is an entry's.
-        index: Option<usize>,
-        /// 0 green, 1 yellow, 2 red; none where there is no such cell.
+        /// Index; none where the meter is an entry's.
+        index: Option<TraceIndex>,
+        /// 0 green, 1 yellow, 2 red; none where there is no such cell, or its index is secret.
         color: Option<u8>,
     },
     /// A copy was made.
     Copy {
         /// The clone session or multicast group.
         by: Stream,
+        /// Its number is of a secret, and not shown.
+        is_secret: bool,
         /// The copy.
         packet: Arc<str>,
         /// Where it goes.
@@ -228,8 +252,8 @@ pub enum TraceKind {
     Enqueue {
         /// Port.
         port: PortId,
-        /// Queue of the port.
-        queue: usize,
+        /// Queue of the port; none of a secret.
+        queue: Option<usize>,
         /// Packets there before it.
         depth: usize,
     },

@@ -4,7 +4,12 @@
 //! the program makes are the new one's. Where an object with entries, members, rates or a default action is gone or
 //! other than it was, the state cannot be preserved; counts and registers of objects or cells that are gone go with
 //! them. Not preserved: what meters have counted, what is in their buckets, and when entries were hit.
+//!
+//! What nobody reads (`@secret`) goes over to the same program only. Another one could lack the annotation, or put a key
+//! into a packet.
 //! Source: P4Runtime 1.5.0, "SetForwardingPipelineConfig RPC".
+
+use std::collections::BTreeMap;
 
 use control::{Checked, EntryKey, Operation, Turn, blank_switch};
 use dataplane::{Switch, TableAction};
@@ -16,12 +21,14 @@ use p4runtime_proto::p4::v1::{
     DigestEntry, Entity, MeterConfig, MeterEntry, MulticastGroupEntry,
     PacketReplicationEngineEntry, RegisterEntry, TableEntry, Update, ValueSetEntry,
 };
+use tonic::Code;
 
 use crate::device::{Device, Target};
 use crate::entity;
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{Pipeline, Table};
 use crate::read::find;
+use crate::secrets;
 
 /// Everything that the pipeline that forwards has, for another one.
 pub(crate) async fn reconcile(
@@ -34,8 +41,12 @@ pub(crate) async fn reconcile(
     let Some(old) = device.committed() else {
         return Ok(Vec::new());
     };
+    let state = state(turn, &old).await?;
+    if !old.pipeline.is_same_program(&new) {
+        expect_no_secrets(&old.pipeline, &state)?;
+    }
     let mut operations = without_initial_entries(&new);
-    for entity in state(turn, &old).await? {
+    for entity in state {
         if let Some(operation) = carried_over(&new, entity)? {
             operations.push(operation);
         }
@@ -49,6 +60,25 @@ pub(crate) fn not_preserved(error: EntityError) -> EntityError {
         "the forwarding state cannot be preserved: {}",
         error.message
     ))
+}
+
+/// Another program gets no secret, whatever it calls secret itself.
+fn expect_no_secrets(old: &Pipeline, state: &[Entity]) -> EntityResult {
+    let mut found: BTreeMap<String, usize> = BTreeMap::new();
+    for object in state.iter().filter_map(|it| secrets::holder(old, it)) {
+        *found.entry(object).or_default() += 1;
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    let found = found.iter().map(|(object, n)| format!("{n} of {object}"));
+    let found: Vec<_> = found.collect();
+    let message = format!(
+        "what is @secret goes over to the same program with the same P4Info only, and such values are in {}: nothing is \
+         changed; set the program with VERIFY_AND_COMMIT and write its entries and cells anew",
+        found.join(", ")
+    );
+    Err(EntityError::new(Code::FailedPrecondition, message))
 }
 
 /// What the old pipeline has, in an order in which it can be made.

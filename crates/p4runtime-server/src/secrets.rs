@@ -1,11 +1,59 @@
 //! Fields of keys that no reader is given (`@secret`): what an `exact` field is to be is read as zero, the others as if
 //! any value would do. [`control::Reading`] hides arguments and registers.
 
-use p4runtime_proto::p4::v1::TableEntry;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType};
+use p4runtime_proto::p4::v1::table_action::Type as ActionType;
+use p4runtime_proto::p4::v1::{Action, Entity, TableAction, TableEntry};
 
 use crate::pipeline::{Pipeline, Table};
+
+/// The object that holds an entity with a secret in it, for people. Constant entries have none: they are the program's
+/// text. A cell of zero is as it was made.
+pub(crate) fn holder(pipeline: &Pipeline, entity: &Entity) -> Option<String> {
+    match entity.entity.as_ref()? {
+        Kind::TableEntry(entry) if !entry.is_const => {
+            let table = pipeline.table(entry.table_id).ok()?;
+            let has_secret_field = table.fields.iter().any(|field| field.is_secret);
+            let is_in_key = has_secret_field && !entry.is_default_action;
+            let action = entry.action.as_ref();
+            let is_in_action = action.is_some_and(|it| calls(it).any(|it| is_in(pipeline, it)));
+            (is_in_key || is_in_action).then(|| format!("table \"{}\"", table.name))
+        }
+        Kind::ActionProfileMember(member) => {
+            let profile = pipeline.profile(member.action_profile_id).ok()?;
+            let is_secret = is_in(pipeline, member.action.as_ref()?);
+            is_secret.then(|| format!("action profile \"{}\"", profile.name))
+        }
+        Kind::RegisterEntry(entry) => {
+            let register = pipeline.register(entry.register_id).ok()?;
+            let is_secret = pipeline.program().is_secret(register.register);
+            let is_written = entry.data != register.cell.to_proto(&mut std::iter::once(&vec![0]));
+            (is_secret && is_written).then(|| format!("register \"{}\"", register.name))
+        }
+        _ => None,
+    }
+}
+
+/// Every action that an entry calls by itself.
+fn calls(action: &TableAction) -> impl Iterator<Item = &Action> {
+    let (one, set) = match &action.r#type {
+        Some(ActionType::Action(call)) => (Some(call), None),
+        Some(ActionType::ActionProfileActionSet(set)) => (None, Some(set)),
+        _ => (None, None),
+    };
+    let of_set = set.into_iter().flat_map(|set| &set.action_profile_actions);
+    one.into_iter()
+        .chain(of_set.filter_map(|it| it.action.as_ref()))
+}
+
+/// Whether any parameter of an action is secret.
+fn is_in(pipeline: &Pipeline, call: &Action) -> bool {
+    let mut tables = pipeline.tables();
+    let action = tables.find_map(|table| table.action(call.action_id));
+    let info = action.and_then(|it| pipeline.program().action_info(it.action));
+    info.is_some_and(|info| info.params.iter().any(|param| param.is_secret))
+}
 
 /// Hides what an entity that is read has of secret fields.
 pub(crate) fn hide_key(pipeline: &Pipeline, kind: &mut Kind) {

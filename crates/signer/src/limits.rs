@@ -6,6 +6,12 @@ use std::time::Duration;
 /// if none is made meanwhile; they take 4 MiB.
 pub const POOL_NONCES: u32 = 65_536;
 
+/// Nonces that are made before the first packet is taken, if nothing else is asked for and the pool has room for them.
+pub const FILL_NONCES: u32 = 1024;
+
+/// Threads that make nonces: more than that wait for each other's lock.
+pub const THREADS_MAX: u32 = 256;
+
 /// With fewer nonces than this part of the pool, only some packets are signed.
 pub const LOW_WATER_PART: usize = 4;
 

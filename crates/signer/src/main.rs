@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("reprise-signer: {error}");
+            eprintln!("reprise-signer: {}", printable::line(&error));
             ExitCode::FAILURE
         }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Nanos, Port, PortError};
 use reprise_signer::key::{Key, KeyError, VARIABLE};
-use reprise_signer::limits::POOL_NONCES;
+use reprise_signer::limits::{FILL_NONCES, POOL_NONCES, THREADS_MAX};
 use reprise_signer::nonces::Pool;
 use reprise_signer::{Counters, Signer};
 use serde_json::json;
@@ -32,11 +32,12 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "N", default_value_t = POOL_NONCES, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pool: u32,
     /// Threads that make nonces; with 0 there are those of the beginning (--fill) and no others
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    threads: usize,
-    /// Nonces that are made before the first packet is taken
-    #[arg(long, value_name = "N", default_value_t = 1024)]
-    fill: usize,
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=i64::from(THREADS_MAX)))]
+    threads: u32,
+    /// Nonces that are made before the first packet is taken, no more than --pool [default: 1024, or all that --pool has
+    /// room for]
+    #[arg(long, value_name = "N")]
+    fill: Option<u32>,
     /// Keep no nonces: make each for its signature, which takes many times as long. For machines that are copied or
     /// restored while the signer runs: with the same nonces the copies would give the key away
     #[arg(long, conflicts_with_all = ["pool", "threads", "fill"])]
@@ -56,11 +57,22 @@ pub(crate) enum RunError {
     Key(#[from] KeyError),
     #[error(transparent)]
     Port(#[from] PortError),
+    #[error(
+        "--fill {fill}: expected as many nonces as the pool has room for at most, {pool} (--pool)"
+    )]
+    Fill { fill: u32, pool: u32 },
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
 pub(crate) fn run(options: &RunOptions) -> Result<(), RunError> {
+    let fill = options.fill.unwrap_or(options.pool.min(FILL_NONCES));
+    if fill > options.pool {
+        return Err(RunError::Fill {
+            fill,
+            pool: options.pool,
+        });
+    }
     let key = Key::find(options.key.as_deref(), std::env::var(VARIABLE).ok())?;
     privileges::gain_none()?;
     let mut port = open(&options.interface)?;
@@ -73,13 +85,13 @@ pub(crate) fn run(options: &RunOptions) -> Result<(), RunError> {
     let pool = match options.fresh_nonces {
         true => Pool::without()?,
         false => {
-            let pool = Pool::new(options.pool as usize, options.threads)?;
-            pool.fill(options.fill);
+            let pool = Pool::new(options.pool as usize, options.threads as usize)?;
+            pool.fill(fill as usize);
             pool
         }
     };
     let mut signer = Signer::new(key, pool);
-    println!("ready: {}", options.interface);
+    println!("ready: {}", printable::line(&options.interface));
     io::stdout().flush()?;
     let served = serve(&mut *port, &mut signer, &is_over, options.spin);
     report(&signer, &mut *port, options.json)?;

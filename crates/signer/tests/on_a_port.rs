@@ -312,3 +312,32 @@ fn a_signer_that_has_none_delivers_nothing_and_one_that_begins_again_goes_on() {
         assert_eq!(signer.end()["signer"]["gaps"], 1);
     });
 }
+
+#[test]
+fn what_the_pool_has_no_room_for_is_refused_and_names_stay_on_their_line() {
+    let said = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reprise-signer"));
+        let output = command.args(arguments).env_remove(VARIABLE).output();
+        let output = output.expect("it runs");
+        assert!(!output.status.success(), "{arguments:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let run = ["run", "-i", "none"];
+    let with = |more: &[&str]| said(&[&run[..], more].concat());
+    for (fill, pool) in [("100000000", "65536"), ("11", "10")] {
+        let refused = with(&["--pool", pool, "--fill", fill]);
+        let expected = format!(
+            "reprise-signer: --fill {fill}: expected as many nonces as the pool has room for at most, {pool} (--pool)\n"
+        );
+        assert_eq!(refused, expected);
+    }
+    assert!(with(&["--threads", "10000"]).contains("10000 is not in 0..=256"));
+    // With a pool below the default of --fill there is a key missing, and nothing else.
+    assert!(!with(&["--pool", "10"]).contains("--fill"));
+    let shown = said(&["key", "public", "no\x1b[31m\n\u{202e}all is well"]);
+    assert!(
+        shown.contains("no\\u001b[31m\\n\\u202eall is well"),
+        "{shown}"
+    );
+    assert_eq!(shown.lines().count(), 1, "{shown}");
+}

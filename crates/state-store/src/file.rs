@@ -119,9 +119,27 @@ impl Identity {
     }
 }
 
+/// What the file looks like between two transactions. Between them nobody writes to it but somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Look {
+    len_bytes: u64,
+    transactions: Option<Transactions>,
+}
+
+impl Look {
+    fn of(path: &Path) -> io::Result<Look> {
+        Ok(Look {
+            len_bytes: fs::metadata(path)?.len(),
+            transactions: Transactions::of(path),
+        })
+    }
+}
+
 struct Opened {
     /// None after a failure, until it can be opened again.
     database: Option<Database>,
+    /// What the file was like after the last transaction. None after a failure: closing it has written to it.
+    look: Option<Look>,
     /// What could not be stored; the next call waits for it.
     behind: Vec<Kept>,
     /// The number of what was learned last, by slot.
@@ -156,6 +174,7 @@ impl StateFile {
         contents.was_open_to = was_open_to;
         let opened = Mutex::new(Opened {
             database: Some(database),
+            look: Some(Look::of(path)?),
             behind: Vec::new(),
             learned: [0; 2],
         });
@@ -184,6 +203,29 @@ impl StateFile {
         )))
     }
 
+    /// In the file there is what this process has written, and all of it: nobody has cut it short in its place, or
+    /// written over it.
+    fn expect_untouched(&self, opened: &Opened) -> std::result::Result<(), StoreError> {
+        self.expect_there()?;
+        let path = self.path.display();
+        let Some(before) = opened.look else {
+            return Ok(());
+        };
+        let why = match Look::of(&self.path) {
+            Ok(found) if found == before => return Ok(()),
+            Ok(found) if found.len_bytes != before.len_bytes => format!(
+                "has {} bytes, expected {}: something else has written to it",
+                found.len_bytes, before.len_bytes
+            ),
+            Ok(_) => "has another beginning than the switch has written".to_owned(),
+            Err(error) => format!("cannot be looked at: {error}"),
+        };
+        Err(StoreError(format!(
+            "state file {path} {why}; put a copy in its place or move it away, and start the switch anew: it takes back \
+             none of what it had"
+        )))
+    }
+
     fn opened(&self) -> MutexGuard<'_, Opened> {
         // A panic leaves no transaction.
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
@@ -191,7 +233,7 @@ impl StateFile {
 
     /// Stores all that is behind, in one transaction.
     fn store(&self, opened: &mut Opened) -> std::result::Result<(), StoreError> {
-        self.expect_there()?;
+        self.expect_untouched(opened)?;
         if opened.behind.is_empty() {
             return Ok(());
         }
@@ -201,9 +243,11 @@ impl StateFile {
             None => open_there(&self.path).map_err(|error| told(error.to_string()))?,
         };
         // After a failure redb wants the file opened again: the database is put back after a success only.
+        opened.look = None;
         let learned = transact(&database, &opened.behind, opened.learned);
         opened.learned = learned.map_err(|error| told(error.to_string()))?;
         opened.database = Some(database);
+        opened.look = Look::of(&self.path).ok();
         opened.behind.clear();
         // It has everything, but may have gone meanwhile.
         self.expect_there()
@@ -222,7 +266,8 @@ impl Store for StateFile {
     }
 
     fn is_current(&self) -> bool {
-        self.expect_there().is_ok() && self.opened().behind.is_empty()
+        let opened = self.opened();
+        opened.behind.is_empty() && self.expect_untouched(&opened).is_ok()
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) enum SwitchError {
     #[error("program {path}: expected a name that ends in .p4 or .json", path = path.display())]
     ProgramKind { path: PathBuf },
     /// The diagnostics follow the message, as a list of their own.
-    #[error("program {path}: {n_errors} error{plural}\n\n{rendered}", path = path.display(), plural = if *n_errors == 1 { "" } else { "s" })]
+    #[error("program {path}: {n_errors} error{plural}", path = path.display(), plural = if *n_errors == 1 { "" } else { "s" })]
     Compile {
         path: PathBuf,
         n_errors: usize,
@@ -35,7 +35,12 @@ pub(crate) enum SwitchError {
     #[error("P4Info {path}: {message}", path = path.display())]
     P4Info { path: PathBuf, message: String },
     #[error("entries {path}: {message}", path = path.display())]
-    Entries { path: PathBuf, message: String },
+    Entries {
+        path: PathBuf,
+        message: String,
+        /// A line for each update that failed.
+        details: String,
+    },
     #[error("state file {path}: {message}", path = path.display())]
     State { path: PathBuf, message: String },
     #[error("--generate {text}: {message}")]
@@ -71,6 +76,17 @@ pub(crate) enum SwitchError {
 }
 
 impl SwitchError {
+    /// The lines that follow the message.
+    pub(crate) fn details(&self) -> Option<String> {
+        match self {
+            SwitchError::Compile { rendered, .. } => Some(format!("\n{rendered}")),
+            SwitchError::Entries { details, .. } => {
+                Some(details.clone()).filter(|it| !it.is_empty())
+            }
+            _ => None,
+        }
+    }
+
     /// Whether somebody has what the switch wants, who may be about to end.
     pub(crate) fn is_held(&self) -> bool {
         match self {

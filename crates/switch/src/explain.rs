@@ -4,7 +4,7 @@ use dataplane::Switch;
 use dataplane_xdp::compile::compile;
 use dataplane_xdp::image::Room;
 
-use crate::say;
+use crate::{say, say_lines};
 
 /// Says which engine runs the program, and what it leaves to the interpreter.
 pub(crate) fn engine(switch: &mut Switch) {
@@ -26,7 +26,7 @@ pub(crate) fn listing(switch: &mut Switch) {
         return say("listing: there is no program");
     };
     match compile(program, &Room::default()) {
-        Ok(image) => say(image.listing().trim_end()),
+        Ok(image) => say_lines(image.listing().trim_end()),
         Err(refused) => say(&format!("listing: nothing for the kernel: {refused}")),
     }
 }

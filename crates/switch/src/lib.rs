@@ -80,6 +80,9 @@ pub fn main(parts: &Parts) -> ExitCode {
                 None => (String::new(), error.exit_code()),
             };
             say(&format!("{begin}error: {error}"));
+            if let Some(details) = error.details() {
+                say_lines(&details);
+            }
             ExitCode::from(code)
         }
     }
@@ -394,9 +397,15 @@ fn event_loops(
     Ok((handle.with_payload_signatures(signatures), loops))
 }
 
-/// A line on standard error, or several; if nobody reads that, nobody is to be told.
+/// A line on standard error; if nobody reads that, nobody is to be told. What others chose, a program's name or a
+/// file's, makes no second one of it.
 fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", printable::lines(line));
+    let _ = writeln!(io::stderr(), "{}", printable::line(line));
+}
+
+/// Several lines, of which nobody else has chosen where they end.
+fn say_lines(lines: &str) {
+    let _ = writeln!(io::stderr(), "{}", printable::lines(lines));
 }
 
 /// Scripts wait for a line that begins with "ready: ".

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Parser;
+use clap::builder::RangedU64ValueParser;
 use control::Registers;
 use dataplane::{Pace, PortId, limits};
 use dataplane_jit::NativeOptions;
@@ -138,7 +139,7 @@ pub(crate) struct Options {
     pub(crate) thrift_port: Option<u16>,
 
     /// Serve BMv2's Thrift services on a Unix socket, the file PATH, which only those can use who may write to it
-    #[arg(long, value_name = "PATH", value_parser = socket_path, conflicts_with = "thrift_port")]
+    #[arg(long, value_name = "PATH", value_parser = socket_path, conflicts_with_all = ["thrift_port", "thrift_addr"])]
     pub(crate) thrift_socket: Option<PathBuf>,
 
     /// The permissions of Unix sockets (--grpc unix:PATH, --thrift-socket), in octal: 660 lets the group of the
@@ -327,15 +328,15 @@ pub(crate) struct QueueOptions {
     pub(crate) egress_rate: Option<u64>,
 
     /// Packets that wait for ingress at most
-    #[arg(long, value_name = "N", default_value_t = limits::INGRESS_QUEUE_PACKETS)]
+    #[arg(long, value_name = "N", default_value_t = limits::INGRESS_QUEUE_PACKETS, value_parser = at_least_one())]
     pub(crate) ingress_queue: usize,
 
     /// Recirculated and resubmitted packets that wait at most
-    #[arg(long, value_name = "N", default_value_t = limits::RECIRCULATION_QUEUE_PACKETS)]
+    #[arg(long, value_name = "N", default_value_t = limits::RECIRCULATION_QUEUE_PACKETS, value_parser = at_least_one())]
     pub(crate) recirculation_queue: usize,
 
     /// Packets that wait in each queue of an output port at most; one a priority
-    #[arg(long, value_name = "N", default_value_t = limits::EGRESS_QUEUE_PACKETS)]
+    #[arg(long, value_name = "N", default_value_t = limits::EGRESS_QUEUE_PACKETS, value_parser = at_least_one())]
     pub(crate) egress_queue: usize,
 
     /// Frames that the kernel keeps for each interface while the switch is busy, with AF_XDP for
@@ -432,7 +433,7 @@ pub(crate) struct GenerateOption {
 /// A command line that is well formed and makes no sense.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct UsageError(String);
+pub(crate) struct UsageError(pub(crate) String);
 
 impl Options {
     /// Checks what one option cannot know of another.
@@ -753,11 +754,21 @@ fn socket_path(text: &str) -> Result<PathBuf, String> {
     named.unwrap_or_else(|| Ok(PathBuf::from(text)))
 }
 
+/// Who may write to a socket's file may connect.
 fn socket_mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text, 8) {
-        Ok(mode @ 0..=0o777) => Ok(mode),
+        Ok(mode @ 0..=0o777) if mode & 0o222 != 0 => Ok(mode),
+        Ok(0..=0o777) => Err(
+            "expected permissions that let somebody write, for example 660: nobody else connects"
+                .to_owned(),
+        ),
         _ => Err("expected permissions in octal, for example 660".to_owned()),
     }
+}
+
+/// A queue of no packets would drop every one.
+fn at_least_one() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
 }
 
 fn metrics_address(text: &str) -> Result<SocketAddr, String> {

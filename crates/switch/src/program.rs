@@ -12,9 +12,9 @@ use prost::Message;
 use serde_json::Value;
 
 use crate::error::SwitchError;
-use crate::options::Options;
+use crate::options::{Options, UsageError};
 use crate::parts::Parts;
-use crate::say;
+use crate::say_lines;
 
 /// Bytes of a program, a P4Info or entries: a program's JSON with 100,000 entries has 60 million.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -92,12 +92,24 @@ pub(crate) fn load(
     }
 }
 
+/// A folder that is misspelt would have nothing, and `#include` would find another file or none.
+fn expect_folders(include: &[PathBuf]) -> Result<(), SwitchError> {
+    match include.iter().find(|folder| !folder.is_dir()) {
+        Some(folder) => Err(SwitchError::Usage(UsageError(format!(
+            "--include {}: expected a folder, found none",
+            folder.display()
+        )))),
+        None => Ok(()),
+    }
+}
+
 /// Compiles, and says what the compiler warns of.
 fn compile(
     path: &Path,
     options: &Options,
     emit_externs: bool,
 ) -> Result<LoadedProgram, SwitchError> {
+    expect_folders(&options.include)?;
     let text = read_text("read the program", path)?;
     let source = |path: &str| {
         let bytes = whole_file::read_regular(Path::new(path), p4_compiler::limits::SOURCE_BYTES);
@@ -136,7 +148,7 @@ fn compile(
         });
     };
     if !rendered.is_empty() {
-        say(rendered.trim_end());
+        say_lines(rendered.trim_end());
     }
     let json = program.to_json().map_err(|error| SwitchError::Program {
         path: path.to_owned(),
@@ -178,6 +190,7 @@ pub(crate) fn read_entries(path: &Path) -> Result<Entries, SwitchError> {
         Err(error) => Err(SwitchError::Entries {
             path: path.to_owned(),
             message: error.to_string(),
+            details: String::new(),
         }),
     }
 }

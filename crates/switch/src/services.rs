@@ -434,13 +434,14 @@ async fn set_up(
     let Some(Entries { path, request }) = entries else {
         return Ok(());
     };
-    server
-        .write(&request)
-        .await
-        .map_err(|error| SwitchError::Entries {
+    server.write(&request).await.map_err(|error| {
+        let (message, details) = entry_errors(&request, &error);
+        SwitchError::Entries {
             path,
-            message: entry_errors(&request, &error),
-        })
+            message,
+            details,
+        }
+    })
 }
 
 /// A program that no P4Runtime controller knows of.
@@ -465,32 +466,27 @@ async fn set_alone(device: &Arc<Device>, path: PathBuf, json: &str) -> Result<()
     Ok(())
 }
 
-/// What failed, by the number of the update in the file, from 1.
-fn entry_errors(request: &WriteRequest, error: &WriteError) -> String {
+/// What failed, and a line for each update, by its number in the file, from 1.
+fn entry_errors(request: &WriteRequest, error: &WriteError) -> (String, String) {
     let WriteError::Updates(results) = error else {
-        return error.to_string();
+        return (error.to_string(), String::new());
     };
     let failed = results.iter().enumerate().filter_map(|(place, result)| {
-        result
-            .as_ref()
-            .err()
-            .map(|error| format!("\n  update {}: {error}", place + 1))
+        let error = result.as_ref().err()?.to_string();
+        Some(format!(
+            "  update {}: {}",
+            place + 1,
+            printable::line(&error)
+        ))
     });
-    let failed: Vec<String> = failed.collect();
-    let more = match failed.len().saturating_sub(ENTRY_ERRORS_SHOWN) {
-        0 => String::new(),
-        n_more => format!("\n  and {n_more} more"),
-    };
-    format!(
-        "{} of {} updates failed:{}{more}",
-        failed.len(),
-        request.updates.len(),
-        failed
-            .iter()
-            .take(ENTRY_ERRORS_SHOWN)
-            .map(String::as_str)
-            .collect::<String>(),
-    )
+    let mut lines: Vec<String> = failed.collect();
+    let n_failed = lines.len();
+    if let Some(n_more) = n_failed.checked_sub(ENTRY_ERRORS_SHOWN).filter(|n| *n > 0) {
+        lines.truncate(ENTRY_ERRORS_SHOWN);
+        lines.push(format!("  and {n_more} more"));
+    }
+    let message = format!("{n_failed} of {} updates failed:", request.updates.len());
+    (message, lines.join("\n"))
 }
 
 /// What listens.

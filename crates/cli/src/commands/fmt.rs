@@ -19,6 +19,7 @@ pub fn run(
     include: &[PathBuf],
     check: bool,
 ) -> Result<(), Failure> {
+    compiler::expect_folders(include)?;
     let options = Options {
         include_dirs: include.iter().map(|dir| lossy(dir)).collect(),
         ..Options::default()

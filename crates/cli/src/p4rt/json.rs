@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::print::{
     self, cell, data, match_text, replica_text, watched_by_action, watched_by_member,
 };
-use super::schema::{Object, Schema, ValueType};
+use super::schema::{Object, SECRET, Schema, ValueType, is_secret};
 use crate::entries::value;
 
 /// An entity, and under `text` the line that writes it.
@@ -91,11 +91,16 @@ fn register(schema: &Schema, entry: &RegisterEntry) -> Value {
     let name = schema.full(Object::Register, entry.register_id);
     let register = schema.register_by_id(entry.register_id);
     let spec = register.and_then(|it| it.type_spec.as_ref()?.type_spec.as_ref());
+    let preamble = register.and_then(|it| it.preamble.as_ref());
+    let value = |it| match preamble.is_some_and(|it| is_secret(&it.annotations)) {
+        true => SECRET.to_owned(),
+        false => data(schema, it, spec, &name),
+    };
     json!({
         "kind": "register",
         "register": name,
         "index": index(entry.index.as_ref()),
-        "value": entry.data.as_ref().map(|it| data(schema, it, spec, &name)),
+        "value": entry.data.as_ref().map(value),
     })
 }
 
@@ -137,7 +142,7 @@ fn table_entry(schema: &Schema, entry: &TableEntry) -> Value {
         "kind": "table_entry",
         "table": schema.full(Object::Table, entry.table_id),
         "default": entry.is_default_action,
-        "match": matches(schema, fields, &entry.r#match),
+        "match": key(schema, fields, entry),
         "priority": entry.priority,
         "action": entry.action.as_ref().map(|it| table_action(schema, it)),
         "metadata": metadata(&entry.metadata),
@@ -167,6 +172,16 @@ fn matches(schema: &Schema, fields: &[config::MatchField], found: &[FieldMatch])
         (name, match_text(&ty, it).into())
     };
     Value::Object(found.iter().map(of_match).collect::<Map<String, Value>>())
+}
+
+/// The same of an entry, whose secret fields may be in no answer.
+fn key(schema: &Schema, fields: &[config::MatchField], entry: &TableEntry) -> Value {
+    let mut key = matches(schema, fields, &entry.r#match);
+    let secret = fields.iter().filter(|it| is_secret(&it.annotations));
+    for field in secret.filter(|_| !entry.is_default_action) {
+        key[&field.name] = SECRET.into();
+    }
+    key
 }
 
 fn table_action(schema: &Schema, found: &TableAction) -> Value {

@@ -143,6 +143,9 @@ pub fn key(schema: &Schema, entry: &TableEntry) -> Vec<String> {
     let table = schema.table_by_id(entry.table_id);
     let fields = table.map_or(&[][..], |table| table.match_fields.as_slice());
     let mut words = matches(schema, fields, &entry.r#match);
+    if !entry.is_default_action {
+        words.extend(untold(fields, &entry.r#match));
+    }
     if entry.priority != 0 {
         words.push(format!("priority={}", entry.priority));
     }
@@ -153,6 +156,19 @@ pub fn key(schema: &Schema, entry: &TableEntry) -> Vec<String> {
         words.push(format!("metadata={}", value::hex(&entry.metadata)));
     }
     words
+}
+
+/// Secret fields that no answer has. Whoever plays them back is refused, and makes no entry that matches any value.
+fn untold(fields: &[config::MatchField], found: &[FieldMatch]) -> Vec<String> {
+    let is_untold = |field: &&config::MatchField| {
+        is_secret(&field.annotations) && !found.iter().any(|it| it.field_id == field.id)
+    };
+    let untold = fields.iter().filter(is_untold);
+    let named = untold.map(|field| match short_field(fields, field).as_str() {
+        "" => SECRET.to_owned(),
+        name => format!("{}={SECRET}", name_text(name)),
+    });
+    named.collect()
 }
 
 /// In the order of the fields, whatever order they came in.
@@ -202,6 +218,9 @@ pub fn short_name<'n, I: Iterator<Item = &'n str>>(name: &'n str, all: impl Fn()
 
 pub fn match_text(ty: &ValueType, found: &FieldMatch) -> String {
     use field_match::FieldMatchType as T;
+    if ty.format.is_secret() {
+        return SECRET.to_owned();
+    }
     match found.field_match_type.as_ref() {
         Some(T::Exact(it)) => ty.text(&it.value),
         Some(T::Optional(it)) => ty.text(&it.value),

@@ -516,6 +516,11 @@ impl Format {
         }
     }
 
+    /// Whether the switch tells nobody the value.
+    pub fn is_secret(self) -> bool {
+        self.is_secret
+    }
+
     pub fn bits(self) -> u32 {
         match self.kind {
             Kind::Bits(bits) => bits,

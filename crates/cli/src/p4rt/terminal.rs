@@ -81,7 +81,7 @@ impl Terminal {
         let printed = self
             .printer
             .as_mut()
-            .map(|printer| printer.print(format!("reprise: {text}\n")));
+            .map(|printer| printer.print(format!("reprise: {}\n", printable::line(text))));
         if !matches!(printed, Some(Ok(()))) {
             output::told(format_args!("reprise: {text}"));
         }

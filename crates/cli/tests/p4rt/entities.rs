@@ -61,6 +61,54 @@ fn what_is_written_is_printed_and_what_is_dumped_can_be_written_to_another_switc
     assert_eq!(lines(&other.ok("dump --registers")), found);
 }
 
+/// No line of a dump makes an entry that matches any value where the switch tells nobody which one it matches.
+#[test]
+fn a_dump_names_secret_fields_and_is_refused_where_it_is_played_back() {
+    let switch = Switch::without_program();
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/p4rt/secret.p4");
+    let set = format!("pipeline set {program}");
+    switch.ok(&set);
+    let entries = [
+        "table add exacts t=34997 port=1 -> send(port=2)",
+        "table add prefixes t=34997/16 port=1 -> send(port=2)",
+        "table add masks t=34997&&&0xffff port=1 priority=7 -> send(port=2)",
+        "table add ranges t=34997..34998 port=1 priority=7 -> send(port=2)",
+        "table add options t=34997 port=1 priority=7 -> send(port=2)",
+        "register set kept 1 34997",
+    ];
+    switch.ok(&entries.join("\n"));
+    let dump = switch.ok("dump --registers");
+    assert!(!dump.contains("34997") && !dump.contains("88b5"), "{dump}");
+    let documents = switch.json("dump --registers");
+    assert!(!documents[0].to_string().contains("34997"), "{documents:?}");
+    let entities = documents[0]["entities"].as_array().expect("a list");
+    let other = Switch::without_program();
+    other.ok(&set);
+    for table in ["exacts", "prefixes", "masks", "ranges", "options"] {
+        let mut lines = dump.lines();
+        let begin = format!("table add {table} ");
+        let line = lines.find(|line| line.starts_with(&begin));
+        let line = line.unwrap_or_else(|| panic!("{table} is not in {dump}"));
+        assert!(line.contains("t=<secret>"), "{line}");
+        let error = other.fails(&[], line);
+        assert!(error.contains("<secret>"), "{error}");
+        let listed = other.ok(&format!("table list {table}"));
+        assert!(!listed.contains("table add"), "{listed}");
+        let name = format!("Tables.{table}");
+        let document = entities.iter().find(|it| it["table"] == *name);
+        let document = document.unwrap_or_else(|| panic!("{name} is in no document"));
+        assert_eq!(document["match"]["t"], "<secret>", "{document}");
+    }
+    // A dump leaves out cells that are read as zero.
+    let cell = "register set kept 1 <secret>";
+    assert_eq!(switch.ok("register list kept 1"), format!("{cell}\n"));
+    assert_eq!(
+        switch.json("register list kept 1")[0]["entities"][0]["value"],
+        "<secret>"
+    );
+    other.fails(&[], cell);
+}
+
 #[test]
 fn a_dump_has_no_cell_that_nobody_wrote_and_registers_only_when_asked_for() {
     let of_arrays = |dump: &str| -> Vec<String> {

@@ -36,7 +36,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "reprise-signer",
-        &["aom", "packet-io", "privileges", "secret-memory"],
+        &[
+            "aom",
+            "packet-io",
+            "printable",
+            "privileges",
+            "secret-memory",
+        ],
     ),
     ("bmv2-json", &[]),
     ("p4runtime-proto", &[]),

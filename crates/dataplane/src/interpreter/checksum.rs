@@ -26,8 +26,8 @@ pub(crate) fn verify(pass: &mut Pass<'_>) -> bool {
         all_right &= found == computed;
         pass.tracer.emit(|| TraceKind::ChecksumVerified {
             field: field.name.clone(),
-            found,
-            computed,
+            is_right: found == computed,
+            values: (!ir.secrets.are_in_checksum(ir, checksum)).then_some((found, computed)),
         });
     }
     all_right
@@ -44,7 +44,7 @@ pub(crate) fn update(pass: &mut Pass<'_>) {
         pass.phv.set(ir, checksum.target, Int::from(computed));
         pass.tracer.emit(|| TraceKind::ChecksumUpdated {
             field: ir.fields[checksum.target.index()].name.clone(),
-            computed,
+            computed: (!ir.secrets.are_in_checksum(ir, checksum)).then_some(computed),
         });
     }
 }

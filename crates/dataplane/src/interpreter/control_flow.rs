@@ -11,13 +11,13 @@ use crate::{
     externs::{Externs, payload::PayloadCall},
     match_action::{EntryIndex, Tables},
     program::{
-        ActionInfo, ParamInfo, Program, TableInfo,
+        ActionInfo, HIDDEN, ParamInfo, Program, TableInfo,
         ir::{
-            BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode, Node,
-            NodeId, PayloadExternId, Place, Primitive,
+            Array, BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, NextNode,
+            Node, NodeId, PayloadExternId, Place, Primitive,
         },
     },
-    trace::{self, TraceKind, TraceValue, Tracer},
+    trace::{self, TraceIndex, TraceKind, TraceValue, Tracer},
     value::{self, Int},
 };
 
@@ -206,10 +206,11 @@ impl Pass<'_> {
                 let value = index.and_then(|index| self.externs.registers.get(*register, index));
                 let array = &self.ir.registers[register.index()];
                 let is_secret = self.ir.secrets.has_register(*register);
+                let is_index_secret = self.ir.secrets.choose_in(Array::Register(*register));
                 self.tracer.emit(|| TraceKind::RegisterRead {
                     cell: trace::named(&array.name, &value.clone().unwrap_or_default(), array.bits)
-                        .hidden_if(is_secret),
-                    index: index.filter(|_| value.is_some()),
+                        .hidden_if(is_secret || is_index_secret),
+                    index: TraceIndex::of(index.filter(|_| value.is_some()), is_index_secret),
                 });
                 if let Some(value) = value {
                     self.assign(to, value);
@@ -223,9 +224,13 @@ impl Pass<'_> {
                 let (index, value) = (self.index(index), self.number(value));
                 let array = &self.ir.registers[register.index()];
                 let is_secret = self.ir.secrets.has_register(*register);
+                let is_index_secret = self.ir.secrets.choose_in(Array::Register(*register));
                 self.tracer.emit(|| TraceKind::RegisterWrite {
                     cell: trace::named(&array.name, &value, array.bits).hidden_if(is_secret),
-                    index: index.filter(|index| *index < array.cells),
+                    index: TraceIndex::of(
+                        index.filter(|index| *index < array.cells),
+                        is_index_secret,
+                    ),
                 });
                 if let Some(index) = index {
                     self.externs.registers.set(*register, index, value);
@@ -252,7 +257,8 @@ impl Pass<'_> {
             }
             Primitive::Log { format, args } => {
                 if self.tracer.is_on() {
-                    let args: Vec<Int> = args.iter().map(|arg| self.number(arg)).collect();
+                    let args = args.iter().map(|arg| Some(self.number(arg.as_ref()?)));
+                    let args: Vec<Option<Int>> = args.collect();
                     self.tracer.emit(|| TraceKind::Log(fill_in(format, &args)));
                 }
             }
@@ -270,9 +276,10 @@ impl Pass<'_> {
     fn count(&mut self, counter: CounterId, index: &Expr) {
         let index = self.index(index);
         let array = &self.ir.counters[counter.index()];
+        let is_secret = self.ir.secrets.choose_in(Array::Counter(counter));
         self.tracer.emit(|| TraceKind::Count {
             counter: array.name.clone(),
-            index: index.filter(|index| *index < array.cells),
+            index: TraceIndex::of(index.filter(|index| *index < array.cells), is_secret),
         });
         let cells = self.externs.counters.cells_mut(counter);
         if let Some(cell) = index.and_then(|index| cells.get_mut(index)) {
@@ -286,10 +293,11 @@ impl Pass<'_> {
         let meters = &mut self.externs.meters;
         let (now, bytes) = (self.now, self.ingress_bytes);
         let color = index.and_then(|index| meters.execute(meter, index, now, bytes));
+        let is_secret = self.ir.secrets.choose_in(Array::Meter(meter));
         self.tracer.emit(|| TraceKind::Meter {
             meter: self.ir.meters[meter.index()].name.clone(),
-            index,
-            color,
+            index: Some(TraceIndex::of(index, is_secret)),
+            color: color.filter(|_| !is_secret),
         });
         if let Some(color) = color {
             self.assign(to, Int::from(color));
@@ -419,8 +427,8 @@ fn named_args(params: &[ParamInfo], args: &[Int]) -> Vec<TraceValue> {
 }
 
 /// The text of `log_msg` with its arguments at the `{}`, as BMv2 fills it in: what stands between the braces does not
-/// matter, and `\{` and `\}` are braces that stand for themselves.
-fn fill_in(format: &str, args: &[Int]) -> String {
+/// matter, and `\{` and `\}` are braces that stand for themselves. None is a secret.
+fn fill_in(format: &str, args: &[Option<Int>]) -> String {
     let (mut out, mut rest, mut args) = (String::new(), format, args.iter());
     while let Some(at) = rest.find(['\\', '{']) {
         let (before, found) = rest.split_at(at);
@@ -443,7 +451,10 @@ fn fill_in(format: &str, args: &[Int]) -> String {
             .find(|(at, c)| *c == '}' && !found[..*at].ends_with('\\'));
         match end.and_then(|(end, _)| Some((end, args.next()?))) {
             Some((end, arg)) => {
-                out.push_str(&arg.to_string());
+                match arg {
+                    Some(arg) => out.push_str(&arg.to_string()),
+                    None => out.push_str(HIDDEN),
+                }
                 rest = &found[end + 1..];
             }
             None => {
@@ -581,15 +592,17 @@ mod tests {
 
     #[test]
     fn log_messages_take_their_arguments_in_order() {
-        let args = [Int::from(1), Int::from(2)];
+        let args = [Some(Int::from(1)), Some(Int::from(2))];
         assert_eq!(fill_in("a = {}, b = {}", &args), "a = 1, b = 2");
         assert_eq!(fill_in("{} {} {}", &args), "1 2 {}");
         assert_eq!(fill_in("{first}, {:02x}", &args), "1, 2");
+        let args = [Some(Int::from(1)), None];
+        assert_eq!(fill_in("{first}, {:02x} {}", &args), "1, <secret> {}");
     }
 
     #[test]
     fn escaped_braces_of_log_messages_are_braces() {
-        let args = [Int::from(1)];
+        let args = [Some(Int::from(1))];
         assert_eq!(fill_in(r"\{{}\} \{}", &args), "{1} {}");
         assert_eq!(fill_in(r"a\b \\ {a\}b} \", &args), r"a\b \\ 1 \");
         assert_eq!(fill_in("{ é", &args), "{ é");

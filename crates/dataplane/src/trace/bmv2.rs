@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Stage, TraceEvent, TraceKind, TraceValue};
+use super::{Stage, TraceEvent, TraceIndex, TraceKind, TraceValue};
 use crate::{
     DropReason, PortId, Stream, limits,
     program::{HIDDEN, ir::SourceLine},
@@ -326,17 +326,18 @@ impl Lines<'_> {
             }
             TraceKind::ChecksumVerified {
                 field,
-                found,
-                computed,
+                is_right,
+                values,
             } => {
-                self.debug(format_args!(
-                    "Checksum '{field}': computed 0x{computed:x} - actual 0x{found:x}"
-                ));
-                let outcome = if found == computed {
-                    "passed"
-                } else {
-                    "failed"
-                };
+                match values {
+                    Some((found, computed)) => self.debug(format_args!(
+                        "Checksum '{field}': computed 0x{computed:x} - actual 0x{found:x}"
+                    )),
+                    None => self.debug(format_args!(
+                        "Checksum '{field}': computed {HIDDEN} - actual {HIDDEN}"
+                    )),
+                }
+                let outcome = if *is_right { "passed" } else { "failed" };
                 self.debug(format_args!("Verified checksum '{field}': {outcome}"));
             }
             TraceKind::ChecksumUpdated { field, .. } => {
@@ -369,30 +370,32 @@ impl Lines<'_> {
     fn of_externs(&mut self, kind: &TraceKind) {
         match kind {
             TraceKind::RegisterRead { cell, index } => match index {
-                Some(index) => self.trace(format_args!(
+                TraceIndex::OutOfRange => self.out_of_range("read register", &cell.name),
+                index => self.trace(format_args!(
                     "Read register '{}' at index {index} read value {}",
                     cell.name,
                     shown(cell, number)
                 )),
-                None => self.out_of_range("read register", &cell.name),
             },
             TraceKind::RegisterWrite { cell, index } => match index {
-                Some(index) => self.trace(format_args!(
+                TraceIndex::OutOfRange => self.out_of_range("write register", &cell.name),
+                index => self.trace(format_args!(
                     "Wrote register '{}' at index {index} with value {}",
                     cell.name,
                     shown(cell, number)
                 )),
-                None => self.out_of_range("write register", &cell.name),
             },
             TraceKind::Count { counter, index } => match index {
-                Some(index) => {
+                TraceIndex::OutOfRange => self.out_of_range("update counter", counter),
+                index => {
                     self.trace(format_args!("Updated counter '{counter}' at index {index}"));
                 }
-                None => self.out_of_range("update counter", counter),
             },
             TraceKind::Meter { meter, index, .. } => match index {
+                Some(TraceIndex::OutOfRange) | None => {
+                    self.debug(format_args!("Executing meter {meter}"));
+                }
                 Some(index) => self.debug(format_args!("Executing meter {meter}[{index}]")),
-                None => self.debug(format_args!("Executing meter {meter}")),
             },
             kind => self.traffic(kind),
         }
@@ -550,6 +553,47 @@ mod tests {
     }
 
     #[test]
+    fn of_a_secret_neither_index_nor_checksum_is_told() {
+        let secret = |name: &str| value(name, &[7]).hidden_if(true);
+        let sum = || "tag.sum".to_owned();
+        let kinds = vec![
+            TraceKind::RegisterRead {
+                cell: secret("I.cells"),
+                index: TraceIndex::Secret,
+            },
+            TraceKind::RegisterWrite {
+                cell: secret("I.cells"),
+                index: TraceIndex::Secret,
+            },
+            TraceKind::Count {
+                counter: "I.counts".to_owned(),
+                index: TraceIndex::Secret,
+            },
+            TraceKind::Meter {
+                meter: "I.rates".to_owned(),
+                index: Some(TraceIndex::Secret),
+                color: None,
+            },
+            TraceKind::ChecksumVerified {
+                field: sum(),
+                is_right: false,
+                values: None,
+            },
+        ];
+        let told = texts(&mut Bmv2Renderer::new(None), "1", kinds).join("\n");
+        for expected in [
+            "Read register 'I.cells' at index <secret> read value <secret>",
+            "Wrote register 'I.cells' at index <secret> with value <secret>",
+            "Updated counter 'I.counts' at index <secret>",
+            "Executing meter I.rates[<secret>]",
+            "Checksum 'tag.sum': computed <secret> - actual <secret>",
+            "Verified checksum 'tag.sum': failed",
+        ] {
+            assert!(told.contains(expected), "{expected}: {told}");
+        }
+    }
+
+    #[test]
     fn parser_table_and_action_are_told_in_bmv2s_words() {
         let kinds = vec![
             TraceKind::Arrive {
@@ -584,7 +628,7 @@ mod tests {
             TraceKind::Log("TTL is 63".to_owned()),
             TraceKind::Enqueue {
                 port: PortId(2),
-                queue: 0,
+                queue: Some(0),
                 depth: 0,
             },
             TraceKind::Transmit {
@@ -643,13 +687,14 @@ mod tests {
         let mut renderer = Bmv2Renderer::new(None);
         let copy = |packet: &str, port| TraceKind::Copy {
             by: Stream::MulticastGroup(1),
+            is_secret: false,
             packet: packet.into(),
             port: PortId(port),
             instance: 0,
         };
         let enqueue = || TraceKind::Enqueue {
             port: PortId(1),
-            queue: 0,
+            queue: Some(0),
             depth: 0,
         };
         let made = texts(&mut renderer, "1", vec![copy("1.r1", 1)]);

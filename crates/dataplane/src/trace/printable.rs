@@ -71,7 +71,7 @@ impl TraceKind {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Bmv2Renderer, TraceEvent, TraceRenderer};
+    use super::super::{Bmv2Renderer, TraceEvent, TraceIndex, TraceRenderer};
     use super::*;
 
     fn event(mut kind: TraceKind) -> TraceEvent {
@@ -96,7 +96,7 @@ mod tests {
         };
         let read = TraceKind::RegisterRead {
             cell,
-            index: Some(0),
+            index: TraceIndex::At(0),
         };
         for kind in [TraceKind::Log(name.to_owned()), read] {
             let event = event(kind);

@@ -7,7 +7,7 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{Stage, TraceEvent, TraceHeader, TraceKind, TraceValue};
+use super::{Stage, TraceEvent, TraceHeader, TraceIndex, TraceKind, TraceValue};
 use crate::{
     DropReason, Nanos, Stream, color, limits,
     program::{HIDDEN, is_generated_name},
@@ -310,8 +310,14 @@ fn hexadecimal(value: &[u8]) -> String {
     }
 }
 
-fn at(index: Option<usize>) -> String {
-    index.map_or_else(|| "out of range".into(), |index| index.to_string())
+impl fmt::Display for TraceIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TraceIndex::At(index) => write!(f, "{index}"),
+            TraceIndex::OutOfRange => f.write_str("out of range"),
+            TraceIndex::Secret => f.write_str(HIDDEN),
+        }
+    }
 }
 
 /// An event's own words.
@@ -332,18 +338,23 @@ impl fmt::Display for Line<'_> {
             TraceKind::ParserError(error) => write!(f, "parser error {error}"),
             TraceKind::ChecksumVerified {
                 field,
-                found,
-                computed,
-            } => {
-                write!(f, "checksum {field} {found:#06x} is ")?;
-                match found == computed {
-                    true => write!(f, "right"),
-                    false => write!(f, "wrong, computed {computed:#06x}"),
+                is_right,
+                values,
+            } => match (values, is_right) {
+                (Some((found, _)), true) => write!(f, "checksum {field} {found:#06x} is right"),
+                (Some((found, computed)), false) => {
+                    write!(
+                        f,
+                        "checksum {field} {found:#06x} is wrong, computed {computed:#06x}"
+                    )
                 }
-            }
-            TraceKind::ChecksumUpdated { field, computed } => {
-                write!(f, "checksum {field} := {computed:#06x}")
-            }
+                (None, true) => write!(f, "checksum {field} {HIDDEN} is right"),
+                (None, false) => write!(f, "checksum {field} {HIDDEN} is wrong"),
+            },
+            TraceKind::ChecksumUpdated { field, computed } => match computed {
+                Some(computed) => write!(f, "checksum {field} := {computed:#06x}"),
+                None => write!(f, "checksum {field} := {HIDDEN}"),
+            },
             TraceKind::Condition { text, holds } => write!(f, "if ({text}): {holds}"),
             TraceKind::Table { table, key, .. } if key.is_empty() => write!(f, "table {table}"),
             TraceKind::Table {
@@ -387,25 +398,29 @@ fn fmt_state(f: &mut fmt::Formatter<'_>, kind: &TraceKind) -> fmt::Result {
         TraceKind::HeaderAdded(header) => write!(f, "{header} becomes valid"),
         TraceKind::HeaderRemoved(header) => write!(f, "{header} becomes invalid"),
         TraceKind::RegisterRead { cell, index } => {
-            let (name, index, value) = (&cell.name, at(*index), text_of(cell));
+            let (name, value) = (&cell.name, text_of(cell));
             write!(f, "register {name}[{index}] holds {value}")
         }
         TraceKind::RegisterWrite { cell, index } => {
-            let (name, index, value) = (&cell.name, at(*index), text_of(cell));
+            let (name, value) = (&cell.name, text_of(cell));
             write!(f, "register {name}[{index}] := {value}")
         }
         TraceKind::Count { counter, index } => {
-            write!(f, "counter {counter}[{}] counts", at(*index))
+            write!(f, "counter {counter}[{index}] counts")
         }
         TraceKind::Meter {
             meter,
             index,
             color,
         } => {
-            let color = color.map_or("out of range", color_name);
+            let color = match (color, index) {
+                (Some(color), _) => color_name(*color),
+                (None, Some(TraceIndex::Secret)) => HIDDEN,
+                (None, _) => "out of range",
+            };
             match index {
+                Some(TraceIndex::OutOfRange) | None => write!(f, "meter {meter} says {color}"),
                 Some(index) => write!(f, "meter {meter}[{index}] says {color}"),
-                None => write!(f, "meter {meter} says {color}"),
             }
         }
         TraceKind::ChangePayload { function, args } => {
@@ -429,13 +444,18 @@ fn fmt_traffic(f: &mut fmt::Formatter<'_>, kind: &TraceKind) -> fmt::Result {
     match kind {
         TraceKind::Copy {
             by,
+            is_secret,
             packet,
             port,
             instance,
         } => {
+            let shown = |number: &u32| match is_secret {
+                true => HIDDEN.to_owned(),
+                false => number.to_string(),
+            };
             match by {
-                Stream::CloneSession(session) => write!(f, "clone session {session}")?,
-                Stream::MulticastGroup(group) => write!(f, "multicast group {group}")?,
+                Stream::CloneSession(session) => write!(f, "clone session {}", shown(session))?,
+                Stream::MulticastGroup(group) => write!(f, "multicast group {}", shown(group))?,
                 _ => {}
             }
             write!(f, ": copy {packet} to port {port}")?;
@@ -449,8 +469,9 @@ fn fmt_traffic(f: &mut fmt::Formatter<'_>, kind: &TraceKind) -> fmt::Result {
         TraceKind::Enqueue { port, queue, depth } => {
             write!(f, "to port {port}")?;
             match (queue, depth) {
-                (0, 0) => Ok(()),
-                _ => write!(f, ", queue {queue}, behind {depth} packets"),
+                (Some(0), 0) => Ok(()),
+                (Some(queue), _) => write!(f, ", queue {queue}, behind {depth} packets"),
+                (None, _) => write!(f, ", queue {HIDDEN}, behind {depth} packets"),
             }
         }
         TraceKind::Deparse {

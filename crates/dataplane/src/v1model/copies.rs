@@ -178,11 +178,17 @@ impl Run<'_> {
             return egress.push_all(now, queue, depth, packet, copies);
         }
         let refused = self.refused(&copies, copied.queue);
+        let ir = &self.model.state.program.ir;
+        let is_secret = match common.stream {
+            Stream::CloneSession(_) => ir.secrets.choose_sessions(),
+            _ => ir.has_secret(ir.metadata.mcast_grp),
+        };
         for replica in &copies.replicas {
             let tracer = &mut self.model.state.tracer;
             common.name = tracer.name_copy(parent.name, common.stream);
             tracer.emit_of(common.name, |packet| TraceKind::Copy {
                 by: common.stream,
+                is_secret,
                 packet,
                 port: replica.port,
                 instance: replica.instance,

@@ -104,8 +104,13 @@ impl Run<'_> {
             return self.end(common, packet, DropReason::EgressQueueFull);
         }
         let depth = egress.depth(port, queue);
-        let tracer = &mut state.tracer;
-        tracer.emit(|| TraceKind::Enqueue { port, queue, depth });
+        let ir = &state.program.ir;
+        let shown = (!ir.has_secret(ir.metadata.priority)).then_some(queue);
+        state.tracer.emit(|| TraceKind::Enqueue {
+            port,
+            queue: shown,
+            depth,
+        });
         let waiting = EgressPacket {
             common: *common,
             packet,

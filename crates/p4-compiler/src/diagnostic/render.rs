@@ -131,6 +131,18 @@ impl Diagnostic {
     }
 }
 
+/// A file's name, of which a line's end would forge another line of the message.
+fn one_line(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c.is_control() {
+            true => out.extend(c.escape_default()),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
 /// The lines of one file that have marks.
 fn write_file(out: &mut String, marks: &[&Mark<'_>], gutter: &str) {
     let Some(first) = marks.first() else { return };
@@ -138,7 +150,9 @@ fn write_file(out: &mut String, marks: &[&Mark<'_>], gutter: &str) {
     let _ = writeln!(
         out,
         "{gutter}{arrow} {}:{}:{}\n{gutter} |",
-        first.file, first.line, first.column
+        one_line(first.file),
+        first.line,
+        first.column
     );
     let mut lines: Vec<u32> = marks.iter().map(|mark| mark.line).collect();
     lines.sort_unstable();

@@ -11,6 +11,7 @@ mod flow;
 mod names;
 mod numbers;
 mod reach;
+mod secrets;
 mod tables;
 mod variables;
 pub mod walk;
@@ -91,6 +92,8 @@ const NAMES: &[(&str, &str)] = &[
     ("W0854", "mismatch"),
     ("W0855", "ordering"),
     ("W0856", "ignore-prop"),
+    ("W0857", "ignore"),
+    ("W0858", "ignore"),
 ];
 
 /// Runs every analysis.
@@ -100,6 +103,7 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
     reach::check(subject, sink);
     numbers::check(subject, sink);
     tables::check(subject, sink);
+    secrets::check(subject, sink);
     drop::check(subject, sink);
     flow::check(subject, sink);
 }

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use prost::Message;
+use serde_json::Value;
 
 use super::{PipelineError, PipelineResult};
 
@@ -28,6 +29,33 @@ pub(super) fn bmv2_json(device_config: &[u8]) -> PipelineResult<bmv2_json::Progr
     };
     bmv2_json::Program::from_json(&bmv2_json_text(device_config)?)
         .map_err(|error| PipelineError(format!("{what} is not BMv2 JSON: {error}")))
+}
+
+/// Whether two say the same. Where its source is does not matter: a program that was moved is the same.
+pub(super) fn are_same(one: &[u8], other: &[u8]) -> bool {
+    match (without_source(one), without_source(other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => false,
+    }
+}
+
+fn without_source(device_config: &[u8]) -> Option<Value> {
+    let program = bmv2_json(device_config).ok()?;
+    let mut value = serde_json::to_value(program).ok()?;
+    value.as_object_mut()?.remove("program");
+    remove_places(&mut value);
+    Some(value)
+}
+
+fn remove_places(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.remove("source_info");
+            members.values_mut().for_each(remove_places);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_places),
+        _ => {}
+    }
 }
 
 /// Its text, as a compiler wrote it.

@@ -127,6 +127,14 @@ impl Pipeline {
         &self.program
     }
 
+    /// Whether another one is the same program under the same ids, wherever its source is.
+    pub(crate) fn is_same_program(&self, other: &Self) -> bool {
+        let (ours, others) = (&self.config, &other.config);
+        let (our_bytes, others_bytes) = (&ours.p4_device_config, &others.p4_device_config);
+        ours.p4info == others.p4info
+            && (our_bytes == others_bytes || device_config::are_same(our_bytes, others_bytes))
+    }
+
     pub(crate) fn p4info(&self) -> Option<&P4Info> {
         self.config.p4info.as_ref()
     }

@@ -109,48 +109,120 @@ async fn it_begins_where_there_is_none_and_only_for_the_primary() {
     assert_eq!(set.unwrap_err().code(), Code::PermissionDenied);
 }
 
-/// What nobody reads goes over as it is, not as the zeros that a reader finds.
-#[tokio::test]
-async fn secrets_go_over_to_another_pipeline_though_nobody_reads_them() {
+/// The bridge with secret arguments of `send` and secret cells.
+fn secret_json() -> String {
     let secret = |json: &str, before: &str| {
         assert!(json.contains(before));
         let with = before.replace('}', ", \"secret\": true}");
         json.replace(before, &with)
     };
     let json = secret(harness::JSON, r#"{"name": "port", "bitwidth": 9}"#);
-    let json = secret(
-        &json,
-        r#"{"name": "ingress.slots", "id": 0, "size": 131072, "bitwidth": 48}"#,
-    );
-    let config = || ForwardingPipelineConfig {
-        p4_device_config: json.clone().into_bytes(),
+    let slots = r#"{"name": "ingress.slots", "id": 0, "size": 131072, "bitwidth": 48}"#;
+    secret(&json, slots)
+}
+
+fn config_with(json: &str) -> ForwardingPipelineConfig {
+    ForwardingPipelineConfig {
+        p4_device_config: json.into(),
         ..harness::config()
-    };
+    }
+}
+
+/// The cell 7 and the arguments of every entry, as they are in the switch.
+fn kept(harness: &harness::Harness) -> (Vec<u8>, Vec<Vec<Vec<u8>>>) {
+    harness.switch.in_switch(0, |switch| {
+        let program = switch.program().unwrap();
+        let (slots, table) = (
+            program.register("ingress.slots"),
+            program.table("ingress.forward"),
+        );
+        let entries = switch.entries(table.unwrap());
+        let args = entries.iter().filter_map(|entry| entry.action.call());
+        let args = args.map(|call| call.args.clone()).collect();
+        (switch.register_cell(slots.unwrap(), 7).unwrap(), args)
+    })
+}
+
+/// What nobody reads goes over as it is, not as the zeros that a reader finds.
+#[tokio::test]
+async fn secrets_go_over_to_the_same_program_though_nobody_reads_them() {
+    let json = secret_json();
     let harness = harness::Harness::without_pipeline(Default::default()).await;
     let mut primary = harness.primary().await;
-    let set = primary.set_pipeline(Action::VerifyAndCommit, Some(config()));
+    let set = primary.set_pipeline(Action::VerifyAndCommit, Some(config_with(&json)));
     set.await.unwrap();
     let forward = crate::table_entries::forward_entry(0xa, 2);
     primary.write_one(Type::Insert, forward).await.unwrap();
     let cell = crate::registers::cell(7, &[9]);
     primary.write_one(Type::Modify, cell).await.unwrap();
     assert_eq!(crate::registers::read_cell(&mut primary, 7).await, [0]);
-    let kept = || {
-        harness.switch.in_switch(0, |switch| {
-            let program = switch.program().unwrap();
-            let (slots, table) = (
-                program.register("ingress.slots"),
-                program.table("ingress.forward"),
-            );
-            let entries = switch.entries(table.unwrap());
-            let args = entries.iter().filter_map(|entry| entry.action.call());
-            let args: Vec<_> = args.map(|call| call.args.clone()).collect();
-            (switch.register_cell(slots.unwrap(), 7).unwrap(), args)
-        })
-    };
-    let before = kept();
+    let before = kept(&harness);
     assert_eq!(before, (vec![9], vec![vec![vec![2]]]));
-    let set = primary.set_pipeline(Action::ReconcileAndCommit, Some(config()));
+    // It is the same from another folder, and printed in another way.
+    let mut moved: serde_json::Value = serde_json::from_str(&json).unwrap();
+    moved["program"] = "elsewhere/bridge.p4".into();
+    moved["pipelines"][0]["tables"][0]["source_info"] = serde_json::json!({"filename": "elsewhere/bridge.p4", "line": 7, "column": 1, "source_fragment": "forward"});
+    for json in [json.clone(), moved.to_string()] {
+        let set = primary.set_pipeline(Action::ReconcileAndCommit, Some(config_with(&json)));
+        set.await.unwrap();
+        assert_eq!(kept(&harness), before);
+    }
+}
+
+/// Another program could show them, whether it calls them secret or not; so could the same one under other ids.
+#[tokio::test]
+async fn secrets_go_over_to_no_other_program() {
+    let json = secret_json();
+    let harness = harness::Harness::without_pipeline(Default::default()).await;
+    let mut primary = harness.primary().await;
+    let set = primary.set_pipeline(Action::VerifyAndCommit, Some(config_with(&json)));
     set.await.unwrap();
-    assert_eq!(kept(), before);
+    let other = json.replace(r#""size": 131072"#, r#""size": 131071"#);
+    assert_ne!(other, json);
+    let mut other_ids = config_with(&json);
+    let p4info = other_ids.p4info.as_mut().unwrap();
+    let preamble = p4info.registers[0].preamble.as_mut().unwrap();
+    preamble.id += 0x77;
+    let programs = [
+        config_with(harness::JSON),
+        ForwardingPipelineConfig {
+            p4info: {
+                let mut p4info = harness::p4info();
+                p4info.registers[0].size = 131_071;
+                Some(p4info)
+            },
+            ..config_with(&other)
+        },
+        other_ids,
+    ];
+    let entry = || crate::table_entries::forward_entry(0xa, 2);
+    let holders: [(&dyn Fn(bool) -> Kind, &str); 2] = [
+        (&|_| entry(), r#"1 of table "ingress.forward""#),
+        (
+            &|is_there| crate::registers::cell(7, &[u8::from(is_there)]),
+            r#"1 of register "ingress.slots""#,
+        ),
+    ];
+    for (entity, named) in holders {
+        let is_entry = named.contains("table");
+        let make = if is_entry { Type::Insert } else { Type::Modify };
+        primary.write_one(make, entity(true)).await.unwrap();
+        let before = kept(&harness);
+        for program in &programs {
+            let set = primary.set_pipeline(Action::ReconcileAndCommit, Some(program.clone()));
+            let refused = set.await.unwrap_err();
+            assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
+            assert!(refused.message().contains(named), "{refused:?}");
+            assert!(
+                refused.message().contains("VERIFY_AND_COMMIT"),
+                "{refused:?}"
+            );
+            assert_eq!(kept(&harness), before);
+        }
+        let unmake = if is_entry { Type::Delete } else { Type::Modify };
+        primary.write_one(unmake, entity(false)).await.unwrap();
+    }
+    // Where none is there, any program will do.
+    let set = primary.set_pipeline(Action::ReconcileAndCommit, Some(config_with(harness::JSON)));
+    set.await.unwrap();
 }

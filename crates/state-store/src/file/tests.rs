@@ -104,6 +104,7 @@ fn failing(path: &Path, n_steps: i64) -> StateFile {
         path: path.to_owned(),
         opened: Mutex::new(Opened {
             database: Some(database.expect("it is one")),
+            look: Look::of(path).ok(),
             behind: Vec::new(),
             learned: [0; 2],
         }),
@@ -179,6 +180,58 @@ fn a_file_that_is_removed_moved_or_replaced_takes_no_call_until_it_is_back() {
     assert!(file.is_current());
     drop(file);
     assert_eq!(operations(open(&path).1), [group(1), group(2)]);
+}
+
+/// By a shell's `: > state`, an editor, or a copy that was written over it.
+#[test]
+fn a_file_that_somebody_else_writes_in_its_place_takes_no_call() {
+    let said = |refused: std::result::Result<(), StoreError>| {
+        refused.expect_err("it would be lost").to_string()
+    };
+    type Change = fn(&Path, &[u8]);
+    let changes: [(Change, &str); 4] = [
+        (
+            |path, _| fs::write(path, b"").expect("emptied"),
+            "has 0 bytes",
+        ),
+        (
+            |path, _| {
+                let file = OpenOptions::new().write(true).open(path);
+                let file = file.expect("the file");
+                let len = file.metadata().expect("it").len();
+                file.set_len(len - 1).expect("cut short");
+            },
+            "something else has written to it",
+        ),
+        (
+            |path, _| {
+                let file = OpenOptions::new().append(true).open(path);
+                io::Write::write_all(&mut file.expect("the file"), b"x").expect("appended");
+            },
+            "something else has written to it",
+        ),
+        (
+            |path, earlier| fs::write(path, earlier).expect("written over"),
+            "another beginning",
+        ),
+    ];
+    for (change, why) in changes {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("state");
+        let (file, _) = open(&path);
+        file.keep(kept(vec![group(1)], true)).expect("stored");
+        let earlier = fs::read(&path).expect("the file");
+        file.keep(kept(vec![group(2)], false)).expect("stored");
+        assert!(file.is_current());
+        assert_eq!(earlier.len(), fs::read(&path).expect("the file").len());
+        change(&path, &earlier);
+        assert!(!file.is_current());
+        for refused in [file.catch_up(), file.keep(kept(vec![group(3)], false))] {
+            let refused = said(refused);
+            assert!(refused.contains(why), "{refused}");
+            assert!(refused.contains("start the switch anew"), "{refused}");
+        }
+    }
 }
 
 #[test]

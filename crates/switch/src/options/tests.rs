@@ -257,6 +257,18 @@ fn unix_sockets_are_named_as_grpc_names_them_and_abstract_ones_are_refused() {
         (&["--socket-mode", "660"], "expected a Unix socket"),
         (&["--grpc", "unix:s", "--socket-mode", "888"], "in octal"),
         (
+            &["--grpc", "unix:s", "--socket-mode", "0"],
+            "let somebody write",
+        ),
+        (
+            &["--grpc", "unix:s", "--socket-mode", "555"],
+            "let somebody write",
+        ),
+        (
+            &["--thrift-socket", "s", "--thrift-addr", "1.2.3.4"],
+            "cannot be used",
+        ),
+        (
             &["--grpc", "unix:s", "--thrift-socket", "s"],
             "name another file",
         ),
@@ -267,6 +279,16 @@ fn unix_sockets_are_named_as_grpc_names_them_and_abstract_ones_are_refused() {
     ] {
         let error = options(words).expect_err(reason);
         assert!(error.contains(reason), "{words:?}: {error}");
+    }
+}
+
+#[test]
+fn a_queue_has_room_for_one_packet_at_least() {
+    for queue in ["--ingress-queue", "--egress-queue", "--recirculation-queue"] {
+        assert!(parse(&["-i", "1@a", queue, "1"]).is_ok());
+        let error = parse(&["-i", "1@a", queue, "0"]).expect_err(queue);
+        assert!(error.contains(queue), "{error}");
+        assert!(error.contains("1.."), "{error}");
     }
 }
 

@@ -121,9 +121,9 @@ async fn a_secret_is_read_as_zeros_and_everything_else_as_it_was_written() {
     switch.stop("-TERM");
 }
 
-/// A register's cell, arguments, what is computed of them, and a message that names one.
-#[test]
-fn traces_and_messages_of_the_program_hide_secrets_and_what_is_computed_of_them() {
+/// The trace of one packet of 0x11 bytes through a program that has these entries, and these ports beside 1; and the
+/// mode of its file.
+fn trace_of(name: &str, ports: &[u16]) -> (String, u32) {
     let folder = TemporaryFolder::new("secret-trace");
     let (capture, trace) = (folder.path("1.pcap"), folder.path("trace"));
     let mut port = PcapPort::open(None, Some(&capture)).expect("a capture to write");
@@ -131,16 +131,39 @@ fn traces_and_messages_of_the_program_hide_secrets_and_what_is_computed_of_them(
     let frame = [0x11; 60];
     port.transmit(0, frame[..].into()).expect("written");
     port.close().expect("closed");
-    let path = |name: &str| program(name).display().to_string();
-    let (entries, source) = (path("secrets.entries.txtpb"), path("secrets.p4"));
+    let path = |end: &str| program(&format!("{name}.{end}")).display().to_string();
+    let (entries, source) = (path("entries.txtpb"), path("p4"));
     let port = format!("1@pcap:{}", capture.display());
     let trace_to = trace.display().to_string();
     let arguments = ["-i", &port, "--entries", &entries, "--trace-to", &trace_to];
-    let output = switch(&[&arguments[..], &[&source]].concat()).output();
+    let sent = |port: &u16| {
+        let to = folder.path(&format!("sent-{port}.pcap"));
+        format!("{port}@pcap:,{}", to.display())
+    };
+    let others: Vec<String> = ports.iter().map(sent).collect();
+    let others = others.iter().flat_map(|port| ["-i", port.as_str()]);
+    let others: Vec<&str> = others.collect();
+    let output = switch(&[&arguments[..], &others, &[&source]].concat()).output();
     let output = output.expect("the switch starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     let traced = fs::read_to_string(&trace).expect("a trace");
+    (traced, mode(&trace))
+}
+
+/// Neither in decimal nor in hexadecimal.
+fn expect_untold(numbers: impl IntoIterator<Item = u32>, traced: &str) {
+    for number in numbers {
+        for text in [number.to_string(), format!("{number:x}")] {
+            assert!(!traced.contains(&text), "{text}: {traced}");
+        }
+    }
+}
+
+/// A register's cell, arguments, what is computed of them, and a message that names one.
+#[test]
+fn traces_and_messages_of_the_program_hide_secrets_and_what_is_computed_of_them() {
+    let (traced, mode) = trace_of("secrets", &[]);
     for (shown, n) in [
         ("register Seal.kept[1] holds <secret>", 1),
         ("(port = 1, token = <secret>): hit", 1),
@@ -152,13 +175,33 @@ fn traces_and_messages_of_the_program_hide_secrets_and_what_is_computed_of_them(
         assert_eq!(traced.matches(shown).count(), n, "{shown}: {traced}");
     }
     // 0x5ec1e701 to 0x5ec1e704 in decimal, and those that the program makes of them.
-    let numbers = (0x5ec1_e701_u32..=0x5ec1_e704).flat_map(|key| [key, key ^ 0x0101_0101]);
-    for number in numbers {
-        for text in [number.to_string(), format!("{number:x}")] {
-            assert!(!traced.contains(&text), "{text}: {traced}");
-        }
+    let numbers = 0x5ec1_e701_u32..=0x5ec1_e704;
+    expect_untold(numbers.flat_map(|key| [key, key ^ 0x0101_0101]), &traced);
+    assert_eq!(mode, 0o600);
+}
+
+/// What a secret chooses, and what is computed over one.
+#[test]
+fn traces_hide_indices_colors_checksums_groups_sessions_and_queues_that_come_of_a_secret() {
+    let (traced, _) = trace_of("secret_ways", &[2, 3]);
+    for (shown, n) in [
+        ("checksum tag.sum <secret> is wrong", 1),
+        ("action choose(key = <secret>)", 1),
+        ("register Ways.cells[<secret>] := <secret>", 1),
+        ("register Ways.looked_at[<secret>] holds <secret>", 1),
+        ("counter Ways.counts[<secret>] counts", 1),
+        ("meter Ways.rates[<secret>] says <secret>", 1),
+        ("log: 17 of action: <secret>, 1", 1),
+        ("multicast group <secret>: copy 1.r1 to port 2", 1),
+        ("clone session <secret>: copy 1.c1 to port 3", 1),
+        ("checksum tag.sum := <secret>", 2),
+        ("log: deparser: <secret> of kind 17", 2),
+        ("emit tag: kind 17, value <secret>, sum <secret>", 2),
+    ] {
+        assert_eq!(traced.matches(shown).count(), n, "{shown}: {traced}");
     }
-    assert_eq!(mode(&trace), 0o600);
+    // The key, as a session, their checksum, and the one over what came in.
+    expect_untold([0xbeef, 0x3eef, 0x4110, 0xeeee], &traced);
 }
 
 #[tokio::test]

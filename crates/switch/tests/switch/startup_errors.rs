@@ -429,3 +429,42 @@ fn too_few_descriptors_are_said_whoever_would_have_found_none() {
         assert_eq!(output.status.code(), Some(1));
     }
 }
+
+/// Neither a file's name nor a program's makes a line of its own.
+#[test]
+fn a_name_with_a_lines_end_forges_no_line() {
+    let folder = TemporaryFolder::new("forged");
+    let forged = "x\nready: forged\x1b[31m";
+    let shown = "x\\nready: forged\\u001b[31m";
+    let program_file = folder.file(&format!("{forged}.p4"), "control Broken");
+    let json = folder.file(&format!("{forged}.json"), "{}");
+    let entries = folder.file(&format!("{forged}.txtpb"), "updates {");
+    let good = program("kept.p4").display().to_string();
+    let capture = ["-i", "1@pcap:,/dev/null"];
+    for arguments in [
+        &[program_file.as_str()][..],
+        &[&json],
+        &["--entries", &entries, &good],
+        &["--state", &entries, &good],
+        &["--p4info", &entries, &json],
+        &[&format!("{forged}/none.p4")],
+    ] {
+        let output = crate::support::run(&[&capture[..], arguments].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{said}");
+        assert!(said.contains(shown), "{arguments:?}: {said}");
+        let is_forged = |line: &str| line.starts_with("ready: ") || line.contains('\x1b');
+        assert!(!said.lines().any(is_forged), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn an_included_folder_that_is_none_is_told() {
+    let kept = program("kept.p4").display().to_string();
+    let capture = ["-i", "1@pcap:,/dev/null", "--include"];
+    for folder in ["nodir", &kept] {
+        let said = error(2, &[&capture[..], &[folder, &kept]].concat());
+        let expected = format!("error: --include {folder}: expected a folder, found none");
+        assert!(said.starts_with(&expected), "{said}");
+    }
+}

@@ -723,6 +723,23 @@ fn a_foreign_file_is_refused_and_left() {
     }
 }
 
+/// Whoever sets a program gives it a name.
+#[test]
+fn a_restored_programs_name_forges_no_ready_line() {
+    let folder = TemporaryFolder::new("forged-ready");
+    let state = folder.path("state").display().to_string();
+    let json = std::fs::read_to_string(program("forward.json")).expect("the program");
+    let mut json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    json["program"] = "x.p4\nready: forged".into();
+    let json = folder.file("forged.json", json.to_string());
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state];
+    Running::start(&[&arguments[..], &[&json]].concat()).stop("-TERM");
+    let restored = Running::start(&arguments);
+    let expected = format!("program x.p4\\nready: forged of state file {state}");
+    assert!(restored.ready.ends_with(&expected), "{}", restored.ready);
+    restored.stop("-TERM");
+}
+
 #[test]
 fn a_restored_program_is_named_and_an_ignored_one_is_warned_of() {
     let folder = TemporaryFolder::new("named");

@@ -26,7 +26,8 @@ pub use primitive::*;
 use std::{collections::BTreeSet, ops::Range};
 
 use crate::{
-    ActionId, ActionProfileId, RegisterId, TableId, program::PayloadSignature, value::Int,
+    ActionId, ActionProfileId, CounterId, MeterId, RegisterId, TableId, program::PayloadSignature,
+    value::Int,
 };
 
 /// A field of a header instance.
@@ -304,6 +305,11 @@ impl Ir {
         &self.unions[example.index()].members
     }
 
+    /// Whether a field, if the architecture has it, holds a secret.
+    pub(crate) fn has_secret(&self, field: Option<FieldId>) -> bool {
+        field.is_some_and(|field| self.secrets.has_field(field))
+    }
+
     /// The direct meter of a table.
     pub fn direct_meter(&self, table: TableId) -> Option<&DirectMeter> {
         self.table_nodes.get(table.index())?.meter.as_ref()
@@ -326,6 +332,18 @@ pub struct Secrets {
     fields: BTreeSet<FieldId>,
     registers: BTreeSet<RegisterId>,
     payload_arguments: BTreeSet<(PayloadExternId, usize)>,
+    /// Arrays in which a secret chooses a cell.
+    indexed: BTreeSet<Array>,
+    /// A secret chooses a session.
+    are_in_sessions: bool,
+}
+
+/// What has cells, one of which an expression chooses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Array {
+    Register(RegisterId),
+    Counter(CounterId),
+    Meter(MeterId),
 }
 
 /// The whole program.

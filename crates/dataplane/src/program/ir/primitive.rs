@@ -126,8 +126,8 @@ pub enum Primitive {
     Log {
         /// The text, with `{}` for arguments.
         format: String,
-        /// The arguments.
-        args: Vec<Expr>,
+        /// The arguments; none in the place of a secret.
+        args: Vec<Option<Expr>>,
     },
     /// Asks for a clone, made at the end of the control.
     Clone {

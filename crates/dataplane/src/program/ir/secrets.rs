@@ -2,11 +2,12 @@
 //! logs do not show it.
 //!
 //! Whatever way a packet takes, and in whatever order: a field is secret if a secret is anywhere copied or computed
-//! into it. Which way a packet took is no secret, nor is what leaves in a frame or in a digest.
+//! into it, and an array's index is if a secret is in it anywhere. Which way a packet took is no secret, nor is what
+//! leaves in a frame or in a digest, by which port, and how long it is.
 
 use super::{
-    CalculationId, CalculationInput, Expr, FieldId, HeaderId, Ir, PayloadExternId, Primitive,
-    Secrets,
+    Array, CalculationId, CalculationInput, Checksum, Expr, FieldId, HeaderId, Ir, ParserOp,
+    PayloadExternId, Primitive, Secrets,
     accesses::{Accesses, Walk},
 };
 use crate::{RegisterId, program::ParamInfo};
@@ -32,14 +33,24 @@ impl Secrets {
             for (action, params) in ir.actions.iter().zip(params) {
                 for primitive in &action.primitives {
                     secrets.follow(ir, params, |walk| walk.primitive(primitive));
-                    secrets.follow_arguments(ir, params, primitive);
+                    secrets.follow_choices(ir, params, primitive);
                 }
             }
             for op in ir.parser.states.iter().flat_map(|state| &state.ops) {
                 secrets.follow(ir, &[], |walk| walk.operation(op));
+                if let ParserOp::Primitive(primitive) = op {
+                    secrets.follow_choices(ir, &[], primitive);
+                }
             }
             for primitive in &ir.deparser.primitives {
                 secrets.follow(ir, &[], |walk| walk.primitive(primitive));
+                secrets.follow_choices(ir, &[], primitive);
+            }
+            for checksum in ir.checksums.iter().filter(|it| it.update) {
+                secrets.follow(ir, &[], |walk| {
+                    walk.to.calculate(checksum.calculation);
+                    walk.to.write(checksum.target);
+                });
             }
             if secrets.size() == before {
                 return secrets;
@@ -67,8 +78,27 @@ impl Secrets {
         flow.is_secret
     }
 
+    /// Whether a secret chooses a cell of an array.
+    pub(crate) fn choose_in(&self, array: Array) -> bool {
+        self.indexed.contains(&array)
+    }
+
+    /// Whether a secret chooses the session of a clone.
+    pub(crate) fn choose_sessions(&self) -> bool {
+        self.are_in_sessions
+    }
+
+    /// Whether a checksum holds a secret, or is over one.
+    pub(crate) fn are_in_checksum(&self, ir: &Ir, checksum: &Checksum) -> bool {
+        let mut flow = Flow::new(self, ir, &[]);
+        flow.read(checksum.target);
+        flow.calculate(checksum.calculation);
+        flow.is_secret
+    }
+
     fn size(&self) -> usize {
-        self.fields.len() + self.registers.len() + self.payload_arguments.len()
+        let n_chosen = self.indexed.len() + usize::from(self.are_in_sessions);
+        self.fields.len() + self.registers.len() + self.payload_arguments.len() + n_chosen
     }
 
     /// What a statement carries further.
@@ -85,12 +115,31 @@ impl Secrets {
         self.registers.extend(registers);
     }
 
-    fn follow_arguments(&mut self, ir: &Ir, params: &[ParamInfo], primitive: &Primitive) {
-        if let Primitive::ChangePayload { function, args } = primitive {
-            let args = (0..).zip(args);
-            let secret = args.filter(|(_, (arg, _))| self.are_in(ir, params, arg));
-            let secret: Vec<_> = secret.map(|(place, _)| (*function, place)).collect();
-            self.payload_arguments.extend(secret);
+    /// What a statement gives to an extern, or chooses in it.
+    fn follow_choices(&mut self, ir: &Ir, params: &[ParamInfo], primitive: &Primitive) {
+        let (array, index) = match primitive {
+            Primitive::ChangePayload { function, args } => {
+                let args = (0..).zip(args);
+                let secret = args.filter(|(_, (arg, _))| self.are_in(ir, params, arg));
+                let secret: Vec<_> = secret.map(|(place, _)| (*function, place)).collect();
+                return self.payload_arguments.extend(secret);
+            }
+            Primitive::Clone { session, .. } => {
+                self.are_in_sessions |= self.are_in(ir, params, session);
+                return;
+            }
+            Primitive::RegisterRead {
+                register, index, ..
+            }
+            | Primitive::RegisterWrite {
+                register, index, ..
+            } => (Array::Register(*register), index),
+            Primitive::Count { counter, index } => (Array::Counter(*counter), index),
+            Primitive::ExecuteMeter { meter, index, .. } => (Array::Meter(*meter), index),
+            _ => return,
+        };
+        if self.are_in(ir, params, index) {
+            self.indexed.insert(array);
         }
     }
 }

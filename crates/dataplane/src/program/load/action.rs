@@ -363,7 +363,7 @@ impl Call<'_, '_> {
         let Value::ParametersVector(values) = list else {
             return self.at.fail(format!("expected a list, found {list:?}"));
         };
-        let args = values.iter().map(|value| self.at.number(value));
+        let args = values.iter().map(|value| self.at.number(value).map(Some));
         Ok(Primitive::Log {
             format: format.to_owned(),
             args: args.collect::<Load<_>>()?,

@@ -26,11 +26,11 @@ use std::{
 use bmv2_json as json;
 
 use super::{
-    ActionId, ActionInfo, ActionProfileId, CounterId, HIDDEN, LoadError, MeterId, ParamInfo,
+    ActionId, ActionInfo, ActionProfileId, CounterId, LoadError, MeterId, ParamInfo,
     PayloadSignature, RegisterId, TableInfo, ValueSetId,
     ir::{
         Architecture, CalculationId, CoreErrors, DigestId, DirectMeter, Expr, FieldId, FieldListId,
-        HeaderId, Ir, Primitive, Secrets, SourceLine, StackId, UnionId, UnionStackId,
+        HeaderId, Ir, ParserOp, Primitive, Secrets, SourceLine, StackId, UnionId, UnionStackId,
     },
 };
 
@@ -230,38 +230,39 @@ pub(super) fn load(
     Ok((loader.ir, loader.tables, loader.actions))
 }
 
-/// Finds what is secret. Messages of the program name it no more.
+/// Finds what is secret. No message of the program, wherever it stands, names it any more.
 fn keep_secrets(ir: &mut Ir, actions: &[ActionInfo]) {
     let params: Vec<&[ParamInfo]> = actions.iter().map(|action| &*action.params).collect();
     let secrets = Secrets::of(ir, &params);
     let mut of_actions = std::mem::take(&mut ir.actions);
     for (action, params) in of_actions.iter_mut().zip(params) {
         for primitive in &mut action.primitives {
-            if let Primitive::Log { format, args } = primitive {
-                hide_arguments(format, args, |arg| secrets.are_in(ir, params, arg));
-            }
+            hide_arguments(primitive, |arg| secrets.are_in(ir, params, arg));
         }
     }
     ir.actions = of_actions;
+    let mut of_deparser = std::mem::take(&mut ir.deparser.primitives);
+    for primitive in &mut of_deparser {
+        hide_arguments(primitive, |arg| secrets.are_in(ir, &[], arg));
+    }
+    ir.deparser.primitives = of_deparser;
+    let mut states = std::mem::take(&mut ir.parser.states);
+    for op in states.iter_mut().flat_map(|state| &mut state.ops) {
+        if let ParserOp::Primitive(primitive) = op {
+            hide_arguments(primitive, |arg| secrets.are_in(ir, &[], arg));
+        }
+    }
+    ir.parser.states = states;
     ir.secrets = secrets;
 }
 
-/// Puts a word into a message where an argument is secret.
-fn hide_arguments(format: &mut String, args: &mut Vec<Expr>, is_secret: impl Fn(&Expr) -> bool) {
-    let hidden: Vec<bool> = args.iter().map(is_secret).collect();
-    if !hidden.contains(&true) {
-        return;
+/// Takes secret arguments out of a message.
+fn hide_arguments(primitive: &mut Primitive, is_secret: impl Fn(&Expr) -> bool) {
+    if let Primitive::Log { args, .. } = primitive {
+        let secret = args.iter_mut();
+        let secret = secret.filter(|arg| arg.as_ref().is_some_and(&is_secret));
+        secret.for_each(|arg| *arg = None);
     }
-    let mut parts = format.split("{}");
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for (place, part) in parts.enumerate() {
-        let is_hidden = hidden.get(place) == Some(&true);
-        out.push_str(if is_hidden { HIDDEN } else { "{}" });
-        out.push_str(part);
-    }
-    *format = out;
-    let mut hidden = hidden.into_iter();
-    args.retain(|_| hidden.next() != Some(true));
 }
 
 /// The numbers of the errors of core.p4.
