@@ -99,6 +99,8 @@ pub enum OpenError {
 pub struct StateFile {
     path: PathBuf,
     identity: Identity,
+    /// For looking at it; redb has its own.
+    seen: File,
     opened: Mutex<Opened>,
 }
 
@@ -119,7 +121,27 @@ impl Identity {
     }
 }
 
+/// What others change where they write to a file in place: redb writes over what it finds, and would not notice it before
+/// the file is opened again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Left {
+    bytes: u64,
+    /// A copy that was made earlier has others.
+    transactions: Option<Transactions>,
+}
+
+impl Left {
+    fn of(file: &File) -> io::Result<Left> {
+        Ok(Left {
+            bytes: file.metadata()?.len(),
+            transactions: Transactions::of_file(file),
+        })
+    }
+}
+
 struct Opened {
+    /// How this process has left the file.
+    left: Left,
     /// None after a failure, until it can be opened again.
     database: Option<Database>,
     /// What could not be stored; the next call waits for it.
@@ -154,25 +176,29 @@ impl StateFile {
             .zip(opened)
             .is_some_and(|(before, opened)| before.is_rolled_back(opened));
         contents.was_open_to = was_open_to;
+        let (identity, seen) = (Identity::of(path)?, File::open(path)?);
         let opened = Mutex::new(Opened {
+            left: Left::of(&seen)?,
             database: Some(database),
             behind: Vec::new(),
             learned: [0; 2],
         });
-        let (identity, path) = (Identity::of(path)?, path.to_owned());
+        let path = path.to_owned();
         let file = Self {
             path,
             identity,
+            seen,
             opened,
         };
         Ok((file, contents))
     }
 
-    /// Whoever restarts the switch finds what this process writes: the file has not been removed, moved, or replaced.
-    fn expect_there(&self) -> std::result::Result<(), StoreError> {
+    /// Whoever restarts the switch finds what this process writes: the file has not been removed, moved, replaced, or
+    /// written over.
+    fn expect_there(&self, left: Left) -> std::result::Result<(), StoreError> {
         let path = self.path.display();
         let why = match Identity::of(&self.path) {
-            Ok(found) if found == self.identity => return Ok(()),
+            Ok(found) if found == self.identity => return self.expect_as_left(left),
             Ok(_) => "is another file than the switch has opened".to_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 "was removed or moved away".to_owned()
@@ -184,6 +210,19 @@ impl StateFile {
         )))
     }
 
+    fn expect_as_left(&self, left: Left) -> std::result::Result<(), StoreError> {
+        let why = match Left::of(&self.seen) {
+            Ok(found) if found == left => return Ok(()),
+            Ok(found) if found.bytes < left.bytes => "was cut short".to_owned(),
+            Ok(_) => "was written to by somebody else".to_owned(),
+            Err(error) => format!("cannot be looked at: {error}"),
+        };
+        Err(StoreError(format!(
+            "state file {} {why}: what it had is lost, the switch itself has everything; read from that what you need, put a copy of the file in its place or move it away, and start the switch anew",
+            self.path.display()
+        )))
+    }
+
     fn opened(&self) -> MutexGuard<'_, Opened> {
         // A panic leaves no transaction.
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
@@ -191,10 +230,22 @@ impl StateFile {
 
     /// Stores all that is behind, in one transaction.
     fn store(&self, opened: &mut Opened) -> std::result::Result<(), StoreError> {
-        self.expect_there()?;
+        self.expect_there(opened.left)?;
         if opened.behind.is_empty() {
             return Ok(());
         }
+        let stored = self.store_behind(opened);
+        // A failure leaves other bytes too.
+        match Left::of(&self.seen) {
+            Ok(left) => opened.left = left,
+            Err(error) => return stored.and(Err(StoreError(error.to_string()))),
+        }
+        stored?;
+        // It has everything, but may have gone meanwhile.
+        self.expect_there(opened.left)
+    }
+
+    fn store_behind(&self, opened: &mut Opened) -> std::result::Result<(), StoreError> {
         let told = |why: String| StoreError(format!("state file {}: {why}", self.path.display()));
         let database = match opened.database.take() {
             Some(database) => database,
@@ -205,8 +256,7 @@ impl StateFile {
         opened.learned = learned.map_err(|error| told(error.to_string()))?;
         opened.database = Some(database);
         opened.behind.clear();
-        // It has everything, but may have gone meanwhile.
-        self.expect_there()
+        Ok(())
     }
 }
 
@@ -222,7 +272,8 @@ impl Store for StateFile {
     }
 
     fn is_current(&self) -> bool {
-        self.expect_there().is_ok() && self.opened().behind.is_empty()
+        let opened = self.opened();
+        opened.behind.is_empty() && self.expect_there(opened.left).is_ok()
     }
 }
 

@@ -99,14 +99,17 @@ fn failing(path: &Path, n_steps: i64) -> StateFile {
     let failing = Failing(backend, Arc::clone(&steps));
     let database = Database::builder().create_with_backend(failing);
     steps.store(n_steps, Ordering::Relaxed);
+    let seen = File::open(path).expect("the file");
     StateFile {
         identity: Identity::of(path).expect("the file"),
         path: path.to_owned(),
         opened: Mutex::new(Opened {
+            left: Left::of(&seen).expect("the file"),
             database: Some(database.expect("it is one")),
             behind: Vec::new(),
             learned: [0; 2],
         }),
+        seen,
     }
 }
 
@@ -179,6 +182,46 @@ fn a_file_that_is_removed_moved_or_replaced_takes_no_call_until_it_is_back() {
     assert!(file.is_current());
     drop(file);
     assert_eq!(operations(open(&path).1), [group(1), group(2)]);
+}
+
+#[test]
+fn a_file_that_others_write_to_in_place_takes_no_call() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [path, earlier] = ["state", "earlier"].map(|name| folder.path().join(name));
+    let writable = |path: &Path| OpenOptions::new().write(true).open(path).expect("the file");
+    let cut_to = |n_bytes: u64| writable(&path).set_len(n_bytes).expect("cut");
+    for (others, expected) in [
+        (&(|| cut_to(0)) as &dyn Fn(), "was cut short"),
+        (&|| cut_to(4096), "was cut short"),
+        (
+            &|| {
+                fs::copy(&earlier, &path).expect("copied");
+            },
+            "state",
+        ),
+        (
+            &|| {
+                let n_bytes = fs::metadata(&path).expect("the file").len();
+                cut_to(0);
+                cut_to(n_bytes);
+            },
+            "was written to by somebody else",
+        ),
+    ] {
+        let _ = fs::remove_file(&path);
+        let (file, _) = open(&path);
+        file.keep(kept(vec![group(1)], true)).expect("stored");
+        fs::copy(&path, &earlier).expect("a copy");
+        file.keep(kept(vec![group(2)], false)).expect("stored");
+        file.catch_up().expect("it is as it was left");
+        assert!(file.is_current());
+        others();
+        assert!(!file.is_current());
+        let refused = file.catch_up().expect_err("it would be lost").to_string();
+        assert!(refused.contains(expected), "{refused}");
+        let refused = file.keep(kept(vec![group(3)], false));
+        refused.expect_err("it would be lost");
+    }
 }
 
 #[test]
