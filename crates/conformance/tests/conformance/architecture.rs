@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "conference",
             "p4-compiler",
             "p4runtime-proto",
+            "stream-socket",
         ],
     ),
     (
@@ -36,13 +37,20 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "reprise-signer",
-        &["aom", "packet-io", "privileges", "secret-memory"],
+        &[
+            "aom",
+            "command-line",
+            "packet-io",
+            "privileges",
+            "secret-memory",
+        ],
     ),
     ("bmv2-json", &[]),
     ("p4runtime-proto", &[]),
     ("frame", &[]),
     ("tls", &[]),
     ("whole-file", &[]),
+    ("command-line", &[]),
     ("secret-memory", &[]),
     ("printable", &[]),
     ("privileges", &[]),
@@ -73,7 +81,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "simple-switch-cli",
-        &["bmv2-thrift", "printable", "whole-file"],
+        &["bmv2-thrift", "command-line", "printable", "whole-file"],
     ),
     ("gnmi-proto", &[]),
     ("gnmi-server", &["control", "dataplane", "gnmi-proto"]),
@@ -85,6 +93,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "reprise-switch",
         &[
             "bmv2-json",
+            "command-line",
             "control",
             "dataplane",
             "dataplane-jit",
@@ -110,6 +119,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "aom-config",
             "aom-service",
+            "command-line",
             "conference",
             "control",
             "dataplane",
