@@ -287,9 +287,12 @@ impl ConnectionError {
         )
     }
 
-    /// Whether another controller is primary, and may end.
-    pub(crate) fn is_busy(&self) -> bool {
-        matches!(self, ConnectionError::Client(ClientError::Busy { .. }))
+    /// The election id of another controller that is primary, and may end.
+    pub(crate) fn primary(&self) -> Option<u128> {
+        match self {
+            ConnectionError::Client(ClientError::Busy { election_id, .. }) => Some(*election_id),
+            _ => None,
+        }
     }
 
     /// Whether another controller has taken the role.

@@ -301,7 +301,7 @@ impl Switch {
     /// How long the controller that is in the way may be so.
     fn patience(&self, error: &ConnectionError) -> Duration {
         match self.first_turn {
-            Some(turn) if error.is_busy() => turn.wait,
+            Some(turn) if error.primary().is_some() => turn.wait,
             _ => RIVAL_FOR,
         }
     }
@@ -444,7 +444,13 @@ impl Core {
                 return Err(error.after(now - since).into());
             }
         }
-        let because = error.to_string();
+        let because = match error.primary() {
+            Some(id) => format!(
+                "another controller (election id {id}) is primary; the service ends if it still is after {} s",
+                switch.patience(&error).as_secs()
+            ),
+            None => error.to_string(),
+        };
         if because != switch.because {
             tracing::warn!(because, "the sequencer is gone, and looked for again");
         }

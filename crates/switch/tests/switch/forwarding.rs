@@ -277,7 +277,7 @@ fn a_trace_into_a_pipe_that_nobody_reads_is_refused_at_once() {
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
     assert!(made.expect("mkfifo starts").success());
     let pipe = pipe.display().to_string();
-    let output = run(&["--grpc", "off", "--trace-to", &pipe]);
+    let output = run(&["--grpc", "127.0.0.1:0", "--trace-to", &pipe]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
