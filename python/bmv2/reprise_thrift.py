@@ -50,6 +50,9 @@ class Record:
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name, _ in self.FIELDS)
         return f"{type(self).__name__}({shown})"
 
+    # As Thrift's compiler writes it; an exception's own shows what it was made with, which may be nothing.
+    __str__ = __repr__
+
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.__dict__ == other.__dict__
 

@@ -57,6 +57,18 @@ print(json.dumps([calls, types]))
 """
 
 
+EXCEPTION = """
+from bm_runtime.standard.ttypes import InvalidTableOperation
+print(InvalidTableOperation(1))
+"""
+
+
+def test_an_exception_as_text_says_what_it_has(tmp_path: Path) -> None:
+    expected = str(standard_types.InvalidTableOperation(1))
+    assert python(EXCEPTION, tmp_path) == f"{expected}\n"
+    assert "code=1" in expected
+
+
 def test_every_call_and_structure_is_that_of_thrifts_compiler(tmp_path: Path) -> None:
     ours_calls, ours_types = json.loads(python(CALLS, tmp_path))
     for service in (Standard, SimplePre, SimplePreLAG, SimpleSwitch):

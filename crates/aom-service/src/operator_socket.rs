@@ -60,6 +60,7 @@ impl OperatorSocket {
     /// The socket cannot be made.
     pub fn bind(folder: &Path) -> io::Result<OperatorSocket> {
         let path = folder.join(NAME);
+        stream_socket::expect_short(&path).map_err(io::Error::other)?;
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use aom::limits::RECEIVERS_MAX;
 use aom_config::message::check_name;
 
+use crate::epochs;
 use crate::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, MemberView, Request};
 use crate::service::{Core, ServiceError};
 use crate::state::{BYZANTINE_MEMBERS_MIN, GROUPS_MAX, Group, Mac, Member, Past, Phase};
@@ -150,6 +151,7 @@ impl Core {
         let mac: Mac = what.mac.parse()?;
         self.check_member(what, mac)?;
         self.can_change(group)?;
+        self.can_begin(group)?;
         let (file, fingerprint) = self.issuer.issue(group, member)?;
         let added = Member {
             name: member.clone(),
@@ -226,6 +228,7 @@ impl Core {
     async fn member_remove(&mut self, name: &str, member: &str) -> Result<Answer, Refusal> {
         self.member(name, member)?;
         self.can_change(name)?;
+        self.can_begin(name)?;
         if let Some(group) = self.state.groups.get_mut(name) {
             group.members.retain(|it| it.name != member);
         }
@@ -460,6 +463,15 @@ impl Core {
                 names.join(", ")
             ),
         })
+    }
+
+    /// A change of members is one of epochs: there must be a number for the next, or whoever was removed would go on.
+    fn can_begin(&self, name: &str) -> Result<(), String> {
+        let last = self.group(name)?.past.last_epoch;
+        match epochs::next(last, self.options.clock.now()) {
+            Ok(_) => Ok(()),
+            Err(because) => Err(format!("{because}; nothing was changed")),
+        }
     }
 
     /// Changes are not begun without the switch, nor in a group that is going.

@@ -2,6 +2,7 @@
 //! entries to the switch.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use aom::wire::LANES;
 use conference::client::{Client, ClientError};
@@ -285,6 +286,34 @@ impl ConnectionError {
             Busy { .. } | NotPrimary { .. } | Outbid { .. } | Unbeatable
         )
     }
+
+    /// The election id of another controller that is primary, and may end.
+    pub(crate) fn primary(&self) -> Option<u128> {
+        match self {
+            ConnectionError::Client(ClientError::Busy { election_id, .. }) => Some(*election_id),
+            _ => None,
+        }
+    }
+
+    /// Whether another controller has taken the role.
+    pub(crate) fn is_displaced(&self) -> bool {
+        matches!(
+            self,
+            ConnectionError::Client(ClientError::NotPrimary { .. })
+        )
+    }
+
+    /// The same, of a service that has waited so long.
+    pub(crate) fn after(self, waited: Duration) -> ConnectionError {
+        match self {
+            ConnectionError::Client(ClientError::Busy { election_id, .. }) => ClientError::Busy {
+                election_id,
+                wait_s: waited.as_secs(),
+            }
+            .into(),
+            error => error,
+        }
+    }
 }
 
 /// The state of a switch's pipeline for this service.
@@ -305,16 +334,20 @@ enum Key {
 }
 
 impl Connection {
-    /// Connects as the switch's primary controller, once there is no other.
+    /// Connects as the switch's primary controller: if there is another, not at all, or in its place.
     pub(crate) async fn open(
         switch: &SwitchAddress,
         device_id: u64,
         sequencer: &Sequencer,
         known: &State,
         replaces_programs: bool,
+        takes_over: bool,
     ) -> Result<(Connection, Found), ConnectionError> {
         let mut client = Client::connect_once(switch, device_id).await?;
-        client.take_turn(std::time::Duration::ZERO, |_| {}).await?;
+        match takes_over {
+            true => client.become_primary().await?,
+            false => client.take_turn(Duration::ZERO, |_| {}).await?,
+        }
         let instance = client.instance().await?;
         let found = match client.pipeline(ResponseType::P4infoAndCookie).await {
             Err(ClientError::NoPipeline) => Found::Nothing,
@@ -339,6 +372,15 @@ impl Connection {
             entries: BTreeMap::new(),
         };
         Ok((connection, found))
+    }
+
+    /// Ends when the switch says that another controller is primary, or closes the stream. May be dropped at any time.
+    pub(crate) async fn lost(&mut self) -> ConnectionError {
+        loop {
+            if let Err(error) = self.client.next_message().await {
+                return error.into();
+            }
+        }
     }
 
     /// The switch's process.

@@ -26,8 +26,9 @@ use crate::store::{Store, StoreError};
 pub const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// How long a switch that does not answer is left alone, at first and at most.
 const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
-/// How long another controller may be in the way before the service gives up.
-const RIVAL_FOR: Duration = Duration::from_secs(3);
+/// How long another controller may be in the way before the service gives up, unless it was told to wait longer for its
+/// first connection.
+pub const RIVAL_FOR: Duration = Duration::from_secs(3);
 /// A group that has given this number is advanced: 16 million are left, some seconds of the fastest senders.
 const NUMBERS_NEAR_END: u32 = 0xff00_0000;
 /// Requests of operators that wait.
@@ -48,12 +49,33 @@ pub struct Options {
     pub ack_deadline: Duration,
     /// Whether the program that the switch runs may be another one, which is then lost.
     pub replaces_programs: bool,
+    /// How it becomes the switch's controller when it starts.
+    pub first_turn: FirstTurn,
     /// How often members can make a group begin a new epoch.
     pub rejoins: RejoinLimits,
     /// By which epochs are numbered.
     pub clock: Clock,
     /// For tests: the service ends there as if it were killed; the points are called by [`Service::run`]'s steps.
     pub stop_at: Option<&'static str>,
+}
+
+/// How a service that starts becomes the switch's primary controller where there is another one. Whoever displaces a
+/// service later is left alone, however it was started: two that displaced each other would never end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirstTurn {
+    /// How long it waits for the other's end.
+    pub wait: Duration,
+    /// Whether it takes the role at once.
+    pub takes_over: bool,
+}
+
+impl Default for FirstTurn {
+    fn default() -> Self {
+        FirstTurn {
+            wait: RIVAL_FOR,
+            takes_over: false,
+        }
+    }
 }
 
 /// A host's clock: the time since 1970.
@@ -66,7 +88,7 @@ impl Clock {
         Clock(Arc::new(read))
     }
 
-    fn now(&self) -> Duration {
+    pub(crate) fn now(&self) -> Duration {
         (self.0)()
     }
 }
@@ -166,6 +188,8 @@ pub(crate) struct Switch {
     retry_at: Instant,
     retry_after: Duration,
     rival_since: Option<Instant>,
+    /// None once it has had its turn.
+    first_turn: Option<FirstTurn>,
 }
 
 impl Service {
@@ -186,6 +210,7 @@ impl Service {
         };
         let (members, from_members) = Members::channel();
         let (sender, asked) = mpsc::channel(WAITING_MAX);
+        let switch = Switch::unknown(options.first_turn);
         let core = Core {
             rejoins: Rejoins::new(options.rejoins),
             late: BTreeSet::new(),
@@ -195,7 +220,7 @@ impl Service {
             state,
             sessions: Sessions::default(),
             from_members,
-            switch: Switch::unknown(),
+            switch,
             due: BTreeSet::new(),
             gaps: BTreeMap::new(),
             stopped_at: BTreeMap::new(),
@@ -245,20 +270,39 @@ impl Service {
                 }
                 Some(message) = core.from_members.recv() => core.hear(message),
                 _ = checks.tick() => core.check().await?,
+                error = lost(&mut core.switch.connection) => core.outcome(Err(error.into()))?,
                 () = tokio::time::sleep_until(core.switch.retry_at), if core.switch.connection.is_none() => {}
             }
         }
     }
 }
 
+/// Why a connection is none any more, as soon as the switch says so: a service that writes nothing would not find out that
+/// another controller has displaced it.
+async fn lost(connection: &mut Option<Connection>) -> ConnectionError {
+    match connection {
+        Some(connection) => connection.lost().await,
+        None => std::future::pending().await,
+    }
+}
+
 impl Switch {
-    fn unknown() -> Switch {
+    fn unknown(first_turn: FirstTurn) -> Switch {
         Switch {
             connection: None,
             because: "it was not looked for yet".to_owned(),
             retry_at: Instant::now(),
             retry_after: RETRY_AFTER[0],
             rival_since: None,
+            first_turn: Some(first_turn),
+        }
+    }
+
+    /// How long the controller that is in the way may be so.
+    fn patience(&self, error: &ConnectionError) -> Duration {
+        match self.first_turn {
+            Some(turn) if error.primary().is_some() => turn.wait,
+            _ => RIVAL_FOR,
         }
     }
 }
@@ -396,11 +440,17 @@ impl Core {
         let now = Instant::now();
         if error.is_of_a_rival() {
             let since = *switch.rival_since.get_or_insert(now);
-            if now - since >= RIVAL_FOR {
-                return Err(error.into());
+            if now - since >= switch.patience(&error) {
+                return Err(error.after(now - since).into());
             }
         }
-        let because = error.to_string();
+        let because = match error.primary() {
+            Some(id) => format!(
+                "another controller (election id {id}) is primary; the service ends if it still is after {} s",
+                switch.patience(&error).as_secs()
+            ),
+            None => error.to_string(),
+        };
         if because != switch.because {
             tracing::warn!(because, "the sequencer is gone, and looked for again");
         }
@@ -419,14 +469,23 @@ impl Core {
             replaces_programs,
             ..
         } = &self.options;
+        let turn = self.switch.first_turn;
         let opened = Connection::open(
             switch,
             *device_id,
             sequencer,
             &self.state,
             *replaces_programs,
+            turn.is_some_and(|turn| turn.takes_over),
         );
-        let (mut connection, found) = opened.await?;
+        let opened = opened.await;
+        if opened
+            .as_ref()
+            .map_or_else(ConnectionError::is_displaced, |_| true)
+        {
+            self.switch.first_turn = None;
+        }
+        let (mut connection, found) = opened?;
         if found == Found::Nothing {
             // The new cookie is written first: a later service then loads the program again, and gives no
             // number twice.

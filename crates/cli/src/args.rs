@@ -12,7 +12,6 @@ use std::time::Duration;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use conference::address::Mac;
 use conference::dial::{SwitchAddress, TlsFiles};
-use conference::limits::TURN_WAIT_S;
 
 use crate::compiler::CompilerArgs;
 use crate::conformance::Kind;
@@ -47,6 +46,9 @@ const OFFLINE: &[&str] = &[
     "conformance",
 ];
 
+/// Commands of `aom` that talk to its service and to no switch.
+const ASK_THE_SERVICE: &[&str] = &["group", "member", "epoch"];
+
 /// The options that name a switch, and how to come to write there.
 const OF_A_SWITCH: &[&str] = &[
     "switch_address",
@@ -74,9 +76,12 @@ impl Args {
             .filter(|arg| OF_A_SWITCH.contains(&arg.get_id().as_str()))
             .map(|arg| arg.clone().hide(true))
             .collect();
-        OFFLINE.iter().fold(command, |command, name| {
-            command.mut_subcommand(name, |offline| offline.args(of_a_switch.clone()))
-        })
+        let hide = |command: clap::Command, names: &[&str]| {
+            names.iter().fold(command, |command, name| {
+                command.mut_subcommand(name, |offline| offline.args(of_a_switch.clone()))
+            })
+        };
+        hide(command, OFFLINE).mut_subcommand("aom", |aom| hide(aom, ASK_THE_SERVICE))
     }
 }
 
@@ -140,9 +145,14 @@ pub struct Global {
         display_order = 801
     )]
     pub device_id: u64,
-    /// How long a command that changes something waits until no other controller is primary.
-    #[arg(long = "wait", global = true, value_name = "SECONDS", default_value_t = TURN_WAIT_S, display_order = 901)]
-    pub wait_s: u64,
+    /// How long a command that changes something waits until no other controller is primary [default: 60; `aom serve`: 3].
+    #[arg(
+        long = "wait",
+        global = true,
+        value_name = "SECONDS",
+        display_order = 901
+    )]
+    wait_s: Option<u64>,
     /// Take the primary role from another controller in place of waiting until it ends.
     #[arg(long, global = true, display_order = 902)]
     pub takeover: bool,
@@ -155,6 +165,16 @@ impl Global {
     /// The switch's address, as it was given.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// How long to wait for the primary role: `--wait`, or what is usual.
+    pub fn wait(&self, usual: Duration) -> Duration {
+        self.wait_s.map_or(usual, Duration::from_secs)
+    }
+
+    /// From now on the primary role is not waited for.
+    pub fn never_wait(&mut self) {
+        self.wait_s = Some(0);
     }
 
     /// The switch that is meant.
@@ -697,5 +717,16 @@ mod tests {
         }
         assert!(help("show").unwrap_or_default().contains("--device-id"));
         assert!(help("apply").unwrap_or_default().contains("--takeover"));
+        let aom = command.find_subcommand_mut("aom").expect("it is there");
+        let mut help = |name: &str| {
+            let found = aom.find_subcommand_mut(name);
+            found.map(|found| found.render_long_help().to_string())
+        };
+        assert!(help("serve").unwrap_or_default().contains("--takeover"));
+        for name in super::ASK_THE_SERVICE {
+            let help = help(name).unwrap_or_default();
+            assert!(help.contains("--json"), "{name}: {help}");
+            assert!(!help.contains("--takeover"), "{name}: {help}");
+        }
     }
 }

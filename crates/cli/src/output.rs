@@ -48,7 +48,7 @@ pub fn bytes_as_they_are(bytes: &[u8]) {
 
 /// The answer to the command line itself (`--help`), or its error; ends the process.
 pub fn of_command_line(error: &clap::Error) -> ! {
-    let result = error.print().and_then(|()| stdout().flush());
+    let result = command_line::print(error).and_then(|()| stdout().flush());
     if !error.use_stderr() {
         written(result);
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use conference::backend::{SfuProgram, Snapshot};
 use conference::client::Client;
 use conference::difference::{Line, Sign, difference};
-use conference::limits::WRITE_BATCH_UPDATES;
+use conference::limits::{TURN_WAIT_S, WRITE_BATCH_UPDATES};
 use conference::model::{Conference, OwnAddress};
 use conference::neighbour::{self, Place, Question};
 use conference::plan::{self, Plan};
@@ -189,15 +189,14 @@ pub async fn take_primary(client: &mut Client, global: &Global) -> Result<(), Fa
     if global.takeover {
         return Ok(client.become_primary().await?);
     }
-    let wait = Duration::from_secs(global.wait_s);
+    let wait = global.wait(Duration::from_secs(TURN_WAIT_S));
+    let wait_s = wait.as_secs();
     let waits = |primary: Option<u128>| match primary {
         Some(id) => output::told(format_args!(
-            "reprise: waits for its turn, up to {} s: another controller (election id {id}) is primary",
-            global.wait_s
+            "reprise: waits for its turn, up to {wait_s} s: another controller (election id {id}) is primary"
         )),
         None => output::told(format_args!(
-            "reprise: waits for its turn, up to {} s, among other controllers",
-            global.wait_s
+            "reprise: waits for its turn, up to {wait_s} s, among other controllers"
         )),
     };
     Ok(client.take_turn(wait, waits).await?)

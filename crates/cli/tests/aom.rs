@@ -156,7 +156,11 @@ fn a_service_ends_with_a_line_where_it_cannot_serve() {
             "--state other --advertise 0.0.0.0:7443",
             "is no address that a member could connect to",
         ),
-        ("--state other --mac 01:00", "expected a MAC"),
+        ("--state other --mac 01:00", "--mac: expected a MAC"),
+        (
+            "--state other --mac 01:00:5e:00:00:01",
+            "--mac: expected a MAC",
+        ),
     ] {
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4/aom_hm.p4");
         let words = format!("aom serve --program {program} --listen 127.0.0.1:0");
@@ -167,6 +171,7 @@ fn a_service_ends_with_a_line_where_it_cannot_serve() {
         };
         let error = served.switch.fails(&format!("{words} {advertise} {more}"));
         assert!(error.contains(expected), "{error}");
+        assert!(!error.contains("aom_hm.p4"), "{error}");
     }
     let none = served.switch.fails("aom group show --state nowhere");
     assert!(none.contains("start it with `reprise aom serve`"), "{none}");

@@ -54,10 +54,12 @@ const NO_HTTP: &str = "transport error";
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The text is no address.
-    #[error("\"{address}\" is no address of a switch, expected HOST:PORT, e.g. 127.0.0.1:9559")]
+    #[error("\"{address}\" is no address of a switch: {expected}")]
     BadAddress {
         /// As given.
         address: String,
+        /// What was expected, and what was found.
+        expected: String,
     },
     /// Nothing answers there.
     #[error(

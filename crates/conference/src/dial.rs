@@ -64,10 +64,12 @@ impl SwitchAddress {
         &self,
         reconnects: Reconnects,
     ) -> Result<(Channel, Seen), ClientError> {
-        let bad = || ClientError::BadAddress {
+        let because = |expected: String| ClientError::BadAddress {
             address: self.address.clone(),
+            expected,
         };
-        let socket = unix_path(&self.address).transpose().map_err(|_| bad())?;
+        let bad = || because("expected HOST:PORT, e.g. 127.0.0.1:9559, or unix:PATH".to_owned());
+        let socket = unix_path(&self.address).transpose().map_err(because)?;
         let (host, authority) = match &socket {
             // As gRPC names the other end of a Unix socket.
             Some(_) => (LOCAL_HOST, LOCAL_HOST),
@@ -190,7 +192,10 @@ impl Connector {
         }
         let stream = match &self.to {
             To::Name(address) => Socket::Tcp(TcpStream::connect(address).await?),
-            To::Socket(path) => Socket::Unix(UnixStream::connect(path).await?),
+            To::Socket(path) => {
+                let connected = UnixStream::connect(path).await;
+                Socket::Unix(connected.map_err(stream_socket::in_words)?)
+            }
         };
         // Requests are short.
         stream.set_nodelay();

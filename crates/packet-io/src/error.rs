@@ -49,7 +49,7 @@ pub enum PortError {
     },
     /// Another switch holds it.
     #[error(
-        "interface \"{interface}\" is in use by another reprise-switch: stop that one, or choose another interface (one switch an interface, else every frame would be forwarded twice)"
+        "interface \"{interface}\" is in use by another reprise-switch or reprise-signer: stop that one, or choose another interface (one program an interface, else every frame would be handled twice)"
     )]
     InUse {
         /// The interface that was to be opened.

@@ -197,6 +197,31 @@ fn switches_of_two_namespaces_keep_their_programs_in_one_folder() {
 }
 
 #[test]
+fn a_name_that_somebody_removes_is_missed_once() {
+    with_folder("a_name_that_somebody_removes_is_missed_once", |folder| {
+        let _cable = cable();
+        let port = open(Some(folder)).expect("a port");
+        let interface = port.interface();
+        assert_eq!(interface.take_removed_name(), None, "it has none yet");
+        for _ in 0..2 {
+            interface.keep().expect("a name");
+            assert_eq!(interface.take_removed_name(), None);
+            let name = fs::read_dir(folder).expect("a folder").find_map(|entry| {
+                let path = entry.expect("an entry").path();
+                path.extension().is_none().then_some(path)
+            });
+            let name = name.expect("it is kept");
+            fs::remove_file(&name).expect("removed");
+            assert_eq!(interface.take_removed_name(), Some(name));
+            assert_eq!(interface.take_removed_name(), None, "it was said");
+        }
+        interface.keep().expect("a name");
+        interface.run_own().expect("its own program");
+        assert_eq!(interface.take_removed_name(), None, "nothing is to be kept");
+    });
+}
+
+#[test]
 fn nothing_is_kept_of_an_interface_that_is_gone() {
     with_folder("nothing_is_kept_of_an_interface_that_is_gone", |folder| {
         let _cable = cable();

@@ -54,7 +54,7 @@ enum KeyCommand {
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = Options::try_parse().unwrap_or_else(|error| command_line::exit(&error));
     // Before there is a key in memory.
     if let Err(error) = secret_memory::no_core_dumps() {
         eprintln!("reprise-signer: core dumps cannot be forbidden: {error}");

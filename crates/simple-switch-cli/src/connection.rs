@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use bmv2_thrift::wire::Kind;
 use bmv2_thrift::wire::read::{self, Message};
 use bmv2_thrift::wire::scan::Scan;
 use bmv2_thrift::{Args, ArgsError, Call};
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::error::{Ended, Error};
 use crate::limits::{ANSWER_S, CHUNK_BYTES, CONNECT_S};
@@ -152,7 +154,7 @@ impl Connection {
     }
 
     fn over_socket(path: &str) -> io::Result<Self> {
-        let stream = UnixStream::connect(path)?;
+        let stream = connect_unix(path, Duration::from_secs(CONNECT_S))?;
         let patience = Some(Duration::from_secs(ANSWER_S));
         stream.set_read_timeout(patience)?;
         stream.set_write_timeout(patience)?;
@@ -233,6 +235,51 @@ impl Connection {
     }
 }
 
+/// Connects to a socket whose listener may have no room for another connection, and may never have.
+fn connect_unix(path: &str, patience: Duration) -> io::Result<UnixStream> {
+    let told = |kind, what: String| io::Error::new(kind, what);
+    let address = SockAddr::unix(path).map_err(|_| {
+        let kind = io::ErrorKind::InvalidInput;
+        told(
+            kind,
+            format!(
+                "expected a file, of a path of 107 bytes at most, found {} bytes",
+                path.len()
+            ),
+        )
+    })?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // connect(2) waits for room as long as a write may (unix(7), SO_SNDTIMEO).
+    socket.set_write_timeout(Some(patience))?;
+    socket
+        .connect(&address)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => told(
+                io::ErrorKind::TimedOut,
+                format!(
+                    "somebody listens there, and has accepted no connection for {} seconds",
+                    patience.as_secs()
+                ),
+            ),
+            kind @ io::ErrorKind::NotFound => told(
+                kind,
+                "there is no such socket: name that of the switch's --thrift-socket".to_owned(),
+            ),
+            kind if is_of_another_type(&error) => told(
+                kind,
+                "expected the socket of a switch's Thrift, found one of another type".to_owned(),
+            ),
+            _ => error,
+        })?;
+    Ok(OwnedFd::from(socket).into())
+}
+
+/// EPROTOTYPE, for which the standard library has no name: a socket of datagrams, say.
+fn is_of_another_type(error: &io::Error) -> bool {
+    const EPROTOTYPE: i32 = 91;
+    error.raw_os_error() == Some(EPROTOTYPE)
+}
+
 fn closed(call: &str, n_bytes: usize) -> Ended {
     let when = match n_bytes {
         0 => "before it answered",
@@ -248,4 +295,39 @@ fn lost(call: &str, error: &io::Error) -> Ended {
         }
         _ => format!("the connection to the switch is lost in {call}: {error}"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_accepts_nothing_is_given_up() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("full.sock");
+        let path = path.to_str().expect("a name");
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
+        let address = SockAddr::unix(path).expect("an address");
+        socket.bind(&address).expect("bound");
+        socket.listen(0).expect("listens");
+        let _waits = UnixStream::connect(path).expect("the only place");
+        let error = connect_unix(path, Duration::from_millis(20)).expect_err("it is full");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+    }
+
+    #[test]
+    fn what_no_switch_listens_on_is_told_with_what_was_expected() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let of = |name: &str| folder.path().join(name).display().to_string();
+        let _datagrams = std::os::unix::net::UnixDatagram::bind(of("datagrams")).expect("a socket");
+        let long = "s".repeat(100);
+        for (name, expected) in [
+            ("nowhere", "--thrift-socket"),
+            ("datagrams", "found one of another type"),
+            (&long, "107 bytes at most"),
+        ] {
+            let error = connect_unix(&of(name), Duration::from_secs(1)).expect_err(name);
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
 }

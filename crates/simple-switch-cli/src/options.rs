@@ -65,7 +65,8 @@ impl Options {
     pub fn from_command_line() -> Self {
         let started_as = std::env::args_os().next().unwrap_or_default();
         let name = Path::new(&started_as).file_name().unwrap_or_default();
-        let arguments = Arguments::parse();
+        let arguments = Arguments::try_parse();
+        let arguments = arguments.unwrap_or_else(|error| command_line::exit(&error));
         let (program, pre) = match name.to_str() {
             Some("runtime_CLI") => ("runtime_CLI", arguments.pre.unwrap_or(Pre::Simple)),
             _ => ("simple_switch_CLI", Pre::SimpleLag),

@@ -99,6 +99,8 @@ pub enum OpenError {
 pub struct StateFile {
     path: PathBuf,
     identity: Identity,
+    /// For looking at it; redb has its own.
+    seen: File,
     opened: Mutex<Opened>,
 }
 
@@ -119,27 +121,29 @@ impl Identity {
     }
 }
 
-/// What the file looks like between two transactions. Between them nobody writes to it but somebody else.
+/// What others change where they write to a file in place: redb writes over what it finds, and would not notice it before
+/// the file is opened again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Look {
-    len_bytes: u64,
+struct Left {
+    bytes: u64,
+    /// A copy that was made earlier has others.
     transactions: Option<Transactions>,
 }
 
-impl Look {
-    fn of(path: &Path) -> io::Result<Look> {
-        Ok(Look {
-            len_bytes: fs::metadata(path)?.len(),
-            transactions: Transactions::of(path),
+impl Left {
+    fn of(file: &File) -> io::Result<Left> {
+        Ok(Left {
+            bytes: file.metadata()?.len(),
+            transactions: Transactions::of_file(file),
         })
     }
 }
 
 struct Opened {
+    /// How this process has left the file.
+    left: Left,
     /// None after a failure, until it can be opened again.
     database: Option<Database>,
-    /// What the file was like after the last transaction. None after a failure: closing it has written to it.
-    look: Option<Look>,
     /// What could not be stored; the next call waits for it.
     behind: Vec<Kept>,
     /// The number of what was learned last, by slot.
@@ -172,26 +176,29 @@ impl StateFile {
             .zip(opened)
             .is_some_and(|(before, opened)| before.is_rolled_back(opened));
         contents.was_open_to = was_open_to;
+        let (identity, seen) = (Identity::of(path)?, File::open(path)?);
         let opened = Mutex::new(Opened {
+            left: Left::of(&seen)?,
             database: Some(database),
-            look: Some(Look::of(path)?),
             behind: Vec::new(),
             learned: [0; 2],
         });
-        let (identity, path) = (Identity::of(path)?, path.to_owned());
+        let path = path.to_owned();
         let file = Self {
             path,
             identity,
+            seen,
             opened,
         };
         Ok((file, contents))
     }
 
-    /// Whoever restarts the switch finds what this process writes: the file has not been removed, moved, or replaced.
-    fn expect_there(&self) -> std::result::Result<(), StoreError> {
+    /// Whoever restarts the switch finds what this process writes: the file has not been removed, moved, replaced, or
+    /// written over.
+    fn expect_there(&self, left: Left) -> std::result::Result<(), StoreError> {
         let path = self.path.display();
         let why = match Identity::of(&self.path) {
-            Ok(found) if found == self.identity => return Ok(()),
+            Ok(found) if found == self.identity => return self.expect_as_left(left),
             Ok(_) => "is another file than the switch has opened".to_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 "was removed or moved away".to_owned()
@@ -203,26 +210,16 @@ impl StateFile {
         )))
     }
 
-    /// In the file there is what this process has written, and all of it: nobody has cut it short in its place, or
-    /// written over it.
-    fn expect_untouched(&self, opened: &Opened) -> std::result::Result<(), StoreError> {
-        self.expect_there()?;
-        let path = self.path.display();
-        let Some(before) = opened.look else {
-            return Ok(());
-        };
-        let why = match Look::of(&self.path) {
-            Ok(found) if found == before => return Ok(()),
-            Ok(found) if found.len_bytes != before.len_bytes => format!(
-                "has {} bytes, expected {}: something else has written to it",
-                found.len_bytes, before.len_bytes
-            ),
-            Ok(_) => "has another beginning than the switch has written".to_owned(),
+    fn expect_as_left(&self, left: Left) -> std::result::Result<(), StoreError> {
+        let why = match Left::of(&self.seen) {
+            Ok(found) if found == left => return Ok(()),
+            Ok(found) if found.bytes < left.bytes => "was cut short".to_owned(),
+            Ok(_) => "was written to by somebody else".to_owned(),
             Err(error) => format!("cannot be looked at: {error}"),
         };
         Err(StoreError(format!(
-            "state file {path} {why}; put a copy in its place or move it away, and start the switch anew: it takes back \
-             none of what it had"
+            "state file {} {why}: what it had is lost, the switch itself has everything; read from that what you need, put a copy of the file in its place or move it away, and start the switch anew",
+            self.path.display()
         )))
     }
 
@@ -233,24 +230,33 @@ impl StateFile {
 
     /// Stores all that is behind, in one transaction.
     fn store(&self, opened: &mut Opened) -> std::result::Result<(), StoreError> {
-        self.expect_untouched(opened)?;
+        self.expect_there(opened.left)?;
         if opened.behind.is_empty() {
             return Ok(());
         }
+        let stored = self.store_behind(opened);
+        // A failure leaves other bytes too.
+        match Left::of(&self.seen) {
+            Ok(left) => opened.left = left,
+            Err(error) => return stored.and(Err(StoreError(error.to_string()))),
+        }
+        stored?;
+        // It has everything, but may have gone meanwhile.
+        self.expect_there(opened.left)
+    }
+
+    fn store_behind(&self, opened: &mut Opened) -> std::result::Result<(), StoreError> {
         let told = |why: String| StoreError(format!("state file {}: {why}", self.path.display()));
         let database = match opened.database.take() {
             Some(database) => database,
             None => open_there(&self.path).map_err(|error| told(error.to_string()))?,
         };
         // After a failure redb wants the file opened again: the database is put back after a success only.
-        opened.look = None;
         let learned = transact(&database, &opened.behind, opened.learned);
         opened.learned = learned.map_err(|error| told(error.to_string()))?;
         opened.database = Some(database);
-        opened.look = Look::of(&self.path).ok();
         opened.behind.clear();
-        // It has everything, but may have gone meanwhile.
-        self.expect_there()
+        Ok(())
     }
 }
 
@@ -267,7 +273,7 @@ impl Store for StateFile {
 
     fn is_current(&self) -> bool {
         let opened = self.opened();
-        opened.behind.is_empty() && self.expect_untouched(&opened).is_ok()
+        opened.behind.is_empty() && self.expect_there(opened.left).is_ok()
     }
 }
 

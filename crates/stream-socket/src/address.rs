@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Where a service is.
@@ -69,8 +69,24 @@ pub fn unix_path(text: &str) -> Option<Result<PathBuf, String>> {
         "" => Err("expected a file behind \"unix:\", found none".to_owned()),
         path if path.starts_with(['@', '\0']) => Err(ABSTRACT.to_owned()),
         path if path.contains('\0') => Err("a file's name has no zero byte".to_owned()),
-        path => Ok(PathBuf::from(path)),
+        path => expect_short(Path::new(path)).map(|()| PathBuf::from(path)),
     })
+}
+
+/// Bytes of a socket's path: the kernel's structure has one more, for the end (unix(7), `sun_path`).
+const PATH_BYTES_MAX: usize = 107;
+
+/// Whether a socket may have this path.
+///
+/// # Errors
+/// It is too long: in words.
+pub fn expect_short(path: &Path) -> Result<(), String> {
+    match path.as_os_str().len() {
+        0..=PATH_BYTES_MAX => Ok(()),
+        n_bytes => Err(format!(
+            "a Unix socket's path has {PATH_BYTES_MAX} bytes at most, found {n_bytes}: name a file in a folder that is less deep, or one relative to the folder in which the program is started"
+        )),
+    }
 }
 
 const ABSTRACT: &str = "expected a socket in a file (unix:PATH), found an abstract name, which every user of this machine may use; write unix:./@NAME for a file of that name";
@@ -93,6 +109,10 @@ mod tests {
         for text in ["unix:", "unix:@s1", "unix-abstract:s1", "unix://host/s1"] {
             assert!(matches!(unix_path(text), Some(Err(_))), "{text}");
         }
+        let long = |n_bytes: usize| format!("unix:{}", "s".repeat(n_bytes));
+        assert!(file(&long(107)).is_some());
+        let said = unix_path(&long(108)).and_then(Result::err);
+        assert!(said.is_some_and(|said| said.contains("107 bytes at most, found 108")));
         assert_eq!(unix_path("127.0.0.1:9559"), None);
         assert_eq!(unix_path("unixhost:9559"), None);
     }

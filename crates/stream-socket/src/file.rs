@@ -11,8 +11,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use rustix::process::umask;
 use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::address::expect_short;
 
 /// Permissions of a socket between its making and the mode that it is to have.
 const OWNERS: u32 = 0o600;
@@ -53,7 +56,14 @@ impl SocketFile {
     /// # Errors
     /// See [`BindError`].
     pub fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), BindError> {
-        let _folder = lock_folder(path)?;
+        expect_short(path).map_err(io::Error::other)?;
+        let _folder = lock_folder(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => io::Error::new(
+                io::ErrorKind::NotFound,
+                "its folder is not there: make that first",
+            ),
+            _ => error,
+        })?;
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error.into()),
@@ -128,17 +138,38 @@ fn remove_dead(path: &Path, found: &Metadata) -> Result<(), BindError> {
             _ => "a file that is no socket",
         }));
     }
+    match is_listened_on(path)? {
+        false => Ok(fs::remove_file(path)?),
+        true => Err(BindError::InUse),
+    }
+}
+
+/// Whether somebody listens on a socket's file. Returns at once: whoever has no room for another connection listens as
+/// well, and a connect(2) that blocks would wait for that room for ever.
+///
+/// # Errors
+/// The system does not let this process connect.
+pub fn is_listened_on(path: &Path) -> io::Result<bool> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    // Whoever has no room for another connection lives as well, and is not waited for.
     socket.set_nonblocking(true)?;
     match socket.connect(&SockAddr::unix(path)?) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            Ok(fs::remove_file(path)?)
-        }
-        Ok(()) => Err(BindError::InUse),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(BindError::InUse),
-        Err(error) => Err(error.into()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(false),
+        Err(error) => Err(in_words(error)),
     }
+}
+
+/// Why connect(2) has failed, where the system's words do not say what is wrong with the file.
+pub fn in_words(error: io::Error) -> io::Error {
+    let words = match Errno::from_io_error(&error) {
+        Some(Errno::PROTOTYPE) => {
+            "expected a socket of streams, found one of another type: name another file"
+        }
+        Some(Errno::AGAIN) => "somebody listens there, and has no room for another connection",
+        _ => return error,
+    };
+    io::Error::new(error.kind(), words)
 }
 
 #[cfg(test)]
@@ -177,6 +208,40 @@ mod tests {
         UnixStream::connect(&path).expect("somebody listens");
         drop((listener, later));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_without_room_for_another_connection_is_in_use() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("s1.sock");
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
+        let address = SockAddr::unix(&path).expect("an address");
+        socket.bind(&address).expect("bound");
+        socket.listen(0).expect("listens");
+        let _waits = UnixStream::connect(&path).expect("the only place");
+        let refused = SocketFile::listen(&path, OWNERS);
+        assert!(matches!(refused, Err(BindError::InUse)), "{refused:?}");
+    }
+
+    #[test]
+    fn a_path_that_no_socket_can_have_is_told_with_what_to_do() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let long = folder.path().join("s".repeat(100));
+        let missing = folder.path().join("nowhere/s1.sock");
+        let datagrams = folder.path().join("datagrams");
+        let _datagrams = std::os::unix::net::UnixDatagram::bind(&datagrams).expect("a socket");
+        for (path, expected) in [
+            (long, "107 bytes at most"),
+            (missing, "make that first"),
+            (datagrams, "found one of another type"),
+        ] {
+            match SocketFile::listen(&path, OWNERS) {
+                Err(BindError::System(error)) => {
+                    assert!(error.to_string().contains(expected), "{error}");
+                }
+                other => unreachable!("{other:?}"),
+            }
+        }
     }
 
     #[test]

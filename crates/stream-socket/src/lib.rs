@@ -9,8 +9,8 @@
 mod address;
 mod file;
 
-pub use address::{Address, unix_path};
-pub use file::{BindError, SocketFile};
+pub use address::{Address, expect_short, unix_path};
+pub use file::{BindError, SocketFile, in_words, is_listened_on};
 
 use std::fmt;
 use std::io;

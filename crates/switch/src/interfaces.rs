@@ -434,9 +434,11 @@ impl Watch {
         );
     }
 
-    /// Looks for programs that somebody has detached: what comes goes past their ports, which are opened anew.
+    /// Looks for programs that somebody has detached: what comes goes past their ports, which are opened anew. And for those
+    /// that are kept no longer.
     fn look_at_programs(&mut self) {
         for place in 0..self.ports.len() {
+            self.warn_of_removed_name(place);
             let Watched {
                 id, bound, program, ..
             } = &self.ports[place].port;
@@ -457,6 +459,19 @@ impl Watch {
             self.put_lost(place);
             self.try_to_rebind(place);
         }
+    }
+
+    fn warn_of_removed_name(&self, place: usize) {
+        let Watched { id, program, .. } = &self.ports[place].port;
+        let removed = program.as_ref().and_then(XdpInterface::take_removed_name);
+        let Some(path) = removed else { return };
+        let (port, path) = (id.0, path.display());
+        tracing::warn!(
+            event = "port_not_kept",
+            port,
+            %path,
+            "port {port}: somebody has removed {path}, so what forwards in the kernel ends with the switch: start the switch anew to have it kept again"
+        );
     }
 
     /// Looks for queues that came after a port was opened: what arrives by them goes past the switch.

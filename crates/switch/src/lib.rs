@@ -26,6 +26,7 @@ mod interfaces;
 mod log;
 mod metrics;
 mod options;
+mod owners_file;
 mod parts;
 mod patience;
 mod ports;
@@ -109,7 +110,7 @@ fn print(text: &str) -> ExitCode {
 
 /// What the command line asked for itself (`--help`), or why it is none.
 fn of_command_line(error: &clap::Error) -> ExitCode {
-    match error.print().and_then(|()| io::stdout().flush()) {
+    match command_line::print(error).and_then(|()| io::stdout().flush()) {
         Err(source) if !error.use_stderr() && source.kind() != io::ErrorKind::BrokenPipe => {
             say(&format!("error: cannot print: {source}"));
             ExitCode::FAILURE

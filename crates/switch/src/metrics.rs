@@ -192,7 +192,7 @@ fn process(metrics: &mut Metrics, served: &Served) {
 /// Of a switch with a state file.
 fn stored(metrics: &mut Metrics, is_stored: Option<bool>) {
     let name = "reprise_state_current";
-    let help = "1 where the state file has all that was answered as done, 0 where it is gone or cannot be written.";
+    let help = "1 where the state file has all that was answered as done, 0 where it is gone, was written to by somebody else, or cannot be written.";
     metrics.family(name, "gauge", help);
     if let Some(is_stored) = is_stored {
         metrics.sample(name, &[], u8::from(is_stored));

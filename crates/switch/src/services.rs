@@ -326,13 +326,13 @@ impl Services {
         };
         let server = thrift_server::Server::new(config, Arc::clone(self.server.device()));
         if let Some(socket) = notifications {
-            let beyond = socket.tcp().and_then(|address| {
-                let instead = "--notifications-addr with ipc:// or tcp://127.0.0.1:PORT";
-                let said = beyond_loopback("notifications", &Address::Ip(address), instead);
-                Some((address, said?))
-            });
-            if let Some((address, said)) = beyond {
-                tracing::warn!(event = "notifications_beyond_loopback", %address, "{said}");
+            let beyond = socket.tcp().filter(|it| !it.ip().is_loopback());
+            if let Some(address) = beyond {
+                tracing::warn!(
+                    event = "notifications_beyond_loopback",
+                    %address,
+                    "notifications are published on {address} without password or encryption: whoever reaches it reads digests, aged entries and changes of ports; --notifications-addr with ipc:// or tcp://127.0.0.1:PORT keeps others out"
+                );
             }
             self.runtime.spawn(server.publish(socket));
         }

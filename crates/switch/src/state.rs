@@ -1,8 +1,9 @@
 //! `--state`: what a state file has is set again before anybody is served; then it is kept up.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use control::{Batch, Checked, Error, JsonOrigin, Kept, OperationResult, Store, StoreError, Turn};
 use dataplane::Program;
@@ -12,6 +13,9 @@ use state_store::{Contents, OpenError, OpenTo, StateFile, StoredPipeline};
 use crate::error::SwitchError;
 use crate::patience::Patience;
 use crate::ports::since_1970_ns;
+
+/// How often the switch looks whether its state file is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A state file, and what it had when it was opened.
 pub(crate) struct StateAtStart {
@@ -70,12 +74,13 @@ impl StateAtStart {
                 return Err(SwitchError::State { path, message });
             }
         }
-        let kept = KeptFile {
+        let kept = Arc::new(KeptFile {
             file,
             path: path.clone(),
             is_behind: AtomicBool::new(false),
-        };
-        server.device().keep_in(Arc::new(kept));
+        });
+        tokio::spawn(watch(Arc::downgrade(&kept)));
+        server.device().keep_in(kept);
         if !is_there {
             return Ok(None);
         }
@@ -135,6 +140,17 @@ impl KeptFile {
             _ => {}
         }
         result
+    }
+}
+
+/// Looks at the file from time to time: whoever removes it, or fills the disk, is to read of it in the log before the next
+/// call fails. What could not be stored is stored as soon as it can be.
+async fn watch(kept: Weak<KeptFile>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Some(kept) = kept.upgrade() else { return };
+        // The log has what it comes to.
+        let _ = tokio::task::spawn_blocking(move || kept.catch_up()).await;
     }
 }
 

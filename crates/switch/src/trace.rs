@@ -1,9 +1,7 @@
 //! Where the trace of packets goes.
 
-use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, LineWriter, Write};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dataplane::{TraceEvent, TraceRenderer, TraceSink};
@@ -11,6 +9,7 @@ use dataplane::{TraceEvent, TraceRenderer, TraceSink};
 use crate::error::SwitchError;
 use crate::event_loop::AfterReplay;
 use crate::options::Options;
+use crate::owners_file;
 use crate::say;
 
 /// Where the events go, and how the trace ended.
@@ -20,11 +19,13 @@ type Trace = (Box<dyn TraceSink>, TraceEnd);
 pub(crate) fn sink(options: &Options) -> Result<Option<Trace>, SwitchError> {
     let out: Box<dyn Write + Send> = match &options.trace_to {
         _ if options.trace => Box::new(io::stdout()),
-        Some(path) => Box::new(create(path).map_err(|source| SwitchError::File {
-            operation: "write the trace to",
-            path: path.clone(),
-            source,
-        })?),
+        Some(path) => Box::new(
+            owners_file::emptied(path).map_err(|source| SwitchError::File {
+                operation: "write the trace to",
+                path: path.clone(),
+                source,
+            })?,
+        ),
         None => return Ok(None),
     };
     // Whoever watches a live switch wants each line when it happens; a replay is over soon.
@@ -43,18 +44,6 @@ pub(crate) fn sink(options: &Options) -> Result<Option<Trace>, SwitchError> {
         error: Arc::clone(&end.error),
     };
     Ok(Some((Box::new(trace), end)))
-}
-
-/// A file that nobody but its owner reads, an old one too: a trace has what packets and controllers bring.
-fn create(path: &Path) -> io::Result<File> {
-    const OWNERS: u32 = 0o600;
-    let mut options = File::options();
-    let options = options.write(true).create(true).truncate(true).mode(OWNERS);
-    let file = options.open(path)?;
-    if file.metadata()?.is_file() {
-        file.set_permissions(Permissions::from_mode(OWNERS))?;
-    }
-    Ok(file)
 }
 
 /// Whether the trace is whole, to be asked when it was dropped.

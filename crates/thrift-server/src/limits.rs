@@ -30,6 +30,12 @@ pub const CHUNK_BYTES: usize = 64 * 1024;
 /// Subscribers to notifications.
 pub const SUBSCRIBERS_MAX: usize = 64;
 
+/// Connections that have not said yet whether they are subscribers.
+pub const HANDSHAKES_MAX: usize = 64;
+
+/// Seconds between two lines of the log about subscribers that were turned away.
+pub const TURNED_AWAY_TOLD_S: u64 = 60;
+
 /// Seconds in which a subscriber must say what it is.
 pub const HANDSHAKE_S: u64 = 10;
 

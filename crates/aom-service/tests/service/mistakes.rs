@@ -1,11 +1,16 @@
 //! Requests that cannot be, and services that may not be.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
-use aom_service::operator::{GroupAdd, MemberAdd, Request, Variant};
+use aom_service::operator::{GroupAdd, GroupState, MemberAdd, Request, Variant};
+use aom_service::service::{FirstTurn, Options, RIVAL_FOR};
+use conference::client::Client;
+use conference::dial::SwitchAddress;
+use tokio::time::Instant;
 
 use crate::changes::wait_for_switch;
-use crate::support::{Group, Switch, TestMember, member_name, options, start};
+use crate::support::{Group, PATIENCE, Switch, TestMember, member_name, options, start};
 
 fn group_with(set: impl FnOnce(&mut GroupAdd)) -> Request {
     let mut it = GroupAdd {
@@ -198,4 +203,87 @@ async fn a_folder_has_one_service_and_so_has_a_switch() {
     assert!(error.contains("another controller"), "{error}");
     Group::add(&service, "counter", 1).await;
     service.active("counter").await;
+}
+
+/// A controller that becomes primary and then writes nothing.
+async fn displace(switch: &Switch) -> Client {
+    let address = SwitchAddress::plain(&switch.address);
+    let client = Client::connect(&address, 1).await;
+    let mut client = client.expect("the switch is there");
+    client.become_primary().await.expect("it takes the role");
+    client
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_a_silent_controller_displaces_ends() {
+    let switch = Switch::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = start(options(&switch, &folder.path().join("state"))).expect("it opens");
+    wait_for_switch(&service).await;
+    Group::add(&service, "counter", 1).await;
+    service.active("counter").await;
+    let _silent = displace(&switch).await;
+    let until = Instant::now() + PATIENCE;
+    while service.show("counter").await.state == GroupState::Active {
+        assert!(Instant::now() < until, "the service has not noticed it");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let error = service.error().await.to_string();
+    assert!(error.contains("has been primary for 3 s"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_goes_on_after_a_controller_that_was_primary_for_a_moment() {
+    let switch = Switch::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = start(options(&switch, &folder.path().join("state"))).expect("it opens");
+    wait_for_switch(&service).await;
+    Group::add(&service, "counter", 1).await;
+    let epoch = service.active("counter").await.epoch;
+    drop(displace(&switch).await);
+    service.active("counter").await;
+    assert!(service.advance("counter").await.epoch > epoch);
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_waits_for_its_first_turn_as_long_as_it_is_told_or_takes_it() {
+    let switch = Switch::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let there = displace(&switch).await;
+    let with = |name: &str, first_turn: FirstTurn| {
+        let options = Options {
+            first_turn,
+            ..options(&switch, &folder.path().join(name))
+        };
+        start(options).expect("it opens")
+    };
+    let impatient = FirstTurn {
+        wait: Duration::ZERO,
+        takes_over: false,
+    };
+    let began = Instant::now();
+    let error = with("impatient", impatient).error().await.to_string();
+    assert!(error.contains("has been primary for 0 s"), "{error}");
+    assert!(began.elapsed() < RIVAL_FOR, "{:?}", began.elapsed());
+    let patient = FirstTurn {
+        wait: PATIENCE,
+        takes_over: false,
+    };
+    let patient = with("patient", patient);
+    tokio::time::sleep(RIVAL_FOR + Duration::from_secs(3)).await;
+    drop(there);
+    wait_for_switch(&patient).await;
+    let takes_over = FirstTurn {
+        takes_over: true,
+        ..FirstTurn::default()
+    };
+    let taking = with("taking", takes_over);
+    wait_for_switch(&taking).await;
+    let error = patient.error().await.to_string();
+    assert!(error.contains("another controller"), "{error}");
+    // It takes the role once, and not from whoever displaces it.
+    let _there = displace(&switch).await;
+    let error = taking.error().await.to_string();
+    assert!(error.contains("has been primary for 3 s"), "{error}");
 }

@@ -2,16 +2,18 @@
 //! of an epoch is given twice.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aom_service::operator::{Answer, Request};
-use aom_service::service::ServiceError;
+use aom_service::service::{Clock, ServiceError};
 use conference::client::Client;
 use conference::dial::SwitchAddress;
 
 use crate::changes::wait_for_switch;
 use crate::stopped::{ADVANCE, running, stopped_at};
-use crate::support::{Group, PATIENCE, Running, Stamps, Switch, options, start};
+use crate::support::{Group, PATIENCE, Running, Stamps, Switch, member_name, options, start};
 
 /// Whoever sends is ordered once, or not at all.
 fn send(switch: &Switch, group: &Group, stamps: &mut Stamps, message: &str) -> usize {
@@ -232,16 +234,32 @@ async fn a_clock_that_was_never_set_begins_no_epoch() {
     let switch = Switch::start().await;
     let folder = tempfile::tempdir().expect("a folder");
     let mut options = options(&switch, &folder.path().join("state"));
-    options.clock = aom_service::service::Clock::new(|| Duration::from_secs(7));
+    let since_1970_s = Arc::new(AtomicU64::new(7));
+    let clock = Arc::clone(&since_1970_s);
+    options.clock = Clock::new(move || Duration::from_secs(clock.load(Ordering::Relaxed)));
     let service = start(options).expect("it opens");
     wait_for_switch(&service).await;
-    Group::add(&service, "counter", 1).await;
-    let error = service.fails(Request::EpochAdvance {
-        group: "counter".to_owned(),
-    });
-    let error = error.await;
+    let mut group = Group::add(&service, "counter", 0).await;
+    let error = service.fails(group.member(0)).await;
     assert!(error.contains("set the clock"), "{error}");
-    assert_eq!(service.show("counter").await.epoch, 0);
+    assert_eq!(service.show("counter").await.members, []);
+    since_1970_s.store(1_800_000_000, Ordering::Relaxed);
+    let (_, _, file) = service.done(group.member(0)).await;
+    group.files.insert(member_name(0), file.expect("a file"));
+    let epoch = service.active("counter").await.epoch;
+    since_1970_s.store(7, Ordering::Relaxed);
+    let remove = Request::MemberRemove {
+        group: "counter".to_owned(),
+        member: member_name(0),
+    };
+    let advance = Request::EpochAdvance {
+        group: "counter".to_owned(),
+    };
+    for request in [remove, advance] {
+        let error = service.fails(request).await;
+        assert!(error.contains("set the clock"), "{error}");
+        assert_eq!(service.active("counter").await.epoch, epoch);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

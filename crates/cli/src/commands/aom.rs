@@ -12,8 +12,8 @@ use aom_service::listener;
 use aom_service::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, Request, Variant};
 use aom_service::operator_socket::{OperatorSocket, ask};
 use aom_service::rejoins::RejoinLimits;
-use aom_service::sequencer::Sequencer;
-use aom_service::service::{Clock, Options, Service};
+use aom_service::sequencer::{Sequencer, SequencerError};
+use aom_service::service::{Clock, FirstTurn, Options, RIVAL_FOR, Service};
 use serde_json::json;
 
 use super::program;
@@ -49,7 +49,10 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
     secret_memory::no_core_dumps()?;
     let loaded = program::load(&path, None)?;
     let sequencer = Sequencer::new(loaded.p4info, loaded.json, &mac, ports);
-    let sequencer = sequencer.map_err(|error| Failure::in_file(&path, &error))?;
+    let sequencer = sequencer.map_err(|error| match error {
+        SequencerError::Mac(why) => Failure::new(format!("--mac: {why}")),
+        SequencerError::Program(_) => Failure::in_file(&path, &error),
+    })?;
     let advertised = advertised(listen, advertise)?;
     let options = Options {
         switch: global.switch()?,
@@ -58,6 +61,10 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
         sequencer,
         ack_deadline: Duration::from_millis(ack_deadline_ms),
         replaces_programs: replace_program,
+        first_turn: FirstTurn {
+            wait: global.wait(RIVAL_FOR),
+            takes_over: global.takeover,
+        },
         rejoins: RejoinLimits::default(),
         clock: Clock::new(since_1970),
         stop_at: None,

@@ -51,7 +51,7 @@ impl Shell {
         }
         let mut global = self.global.clone();
         if self.choices.is_interactive {
-            global.wait_s = 0;
+            global.never_wait();
         }
         let taken = take_primary(&mut self.client, &global);
         match unless_interrupted(&mut self.interrupts, taken).await {

@@ -33,6 +33,15 @@ fn words_that_are_no_command_exit_with_2_and_say_what_was_expected() {
             "viewer add --group 4 --ip 10.0.1.5 --mac 2:0",
             "expected an Ethernet address like 02:00:00:00:00:05",
         ),
+        (
+            "viewer add --group four --ip 10.0.1.5",
+            "'four' for '--group <GROUP>': expected a whole number",
+        ),
+        ("viewer refresh --every 0x10", "expected a whole number"),
+        (
+            "aom serve --program p4/aom_hm.p4 --listen localhost:7443",
+            "expected IP-ADDRESS:PORT",
+        ),
         ("export x.yaml", "--program"),
         ("nonsense", "unrecognized subcommand"),
     ] {
@@ -84,8 +93,16 @@ fn a_switch_that_is_not_there_has_no_pipeline_or_is_another_device_is_told_apart
     let error = bench.fails("show --switch nowhere");
     assert_eq!(
         error,
-        "\"nowhere\" is no address of a switch, expected HOST:PORT, e.g. 127.0.0.1:9559"
+        "\"nowhere\" is no address of a switch: expected HOST:PORT, e.g. 127.0.0.1:9559, or unix:PATH"
     );
+    for (address, expected) in [
+        ("unix:", "expected a file behind \"unix:\", found none"),
+        ("unix:@a", "found an abstract name"),
+    ] {
+        let error = bench.fails(&format!("show --switch {address}"));
+        assert!(error.contains(expected), "{error}");
+        assert!(!error.contains("HOST:PORT"), "{error}");
+    }
     let bench = Bench::new(Some(programs::other()));
     assert!(
         bench

@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "conference",
             "p4-compiler",
             "p4runtime-proto",
+            "stream-socket",
         ],
     ),
     (
@@ -38,6 +39,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "reprise-signer",
         &[
             "aom",
+            "command-line",
             "packet-io",
             "printable",
             "privileges",
@@ -49,6 +51,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("frame", &[]),
     ("tls", &[]),
     ("whole-file", &[]),
+    ("command-line", &[]),
     ("secret-memory", &[]),
     ("printable", &[]),
     ("privileges", &[]),
@@ -79,7 +82,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "simple-switch-cli",
-        &["bmv2-thrift", "printable", "whole-file"],
+        &["bmv2-thrift", "command-line", "printable", "whole-file"],
     ),
     ("gnmi-proto", &[]),
     ("gnmi-server", &["control", "dataplane", "gnmi-proto"]),
@@ -91,6 +94,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "reprise-switch",
         &[
             "bmv2-json",
+            "command-line",
             "control",
             "dataplane",
             "dataplane-jit",
@@ -116,6 +120,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "aom-config",
             "aom-service",
+            "command-line",
             "conference",
             "control",
             "dataplane",

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bpf::{
@@ -40,6 +41,8 @@ pub(super) struct Attached {
     destinations: Vec<Destination>,
     /// Where the link has a name while it is kept.
     kept: Option<PathBuf>,
+    /// Whether it has that name, unless somebody has removed it.
+    is_kept: AtomicBool,
     /// Held for the membership that makes the interface promiscuous.
     _promiscuous: OwnedFd,
     _lock: InterfaceLock,
@@ -136,6 +139,7 @@ impl Attached {
             is_virtual: interface.is_virtual(),
             destinations: config.destinations.clone(),
             kept,
+            is_kept: AtomicBool::new(false),
             _promiscuous: promiscuous,
             _lock: lock,
         })
@@ -152,6 +156,7 @@ impl Attached {
 
     /// Nothing is kept of an interface that is gone.
     pub(super) fn forget_kept(&self) {
+        self.is_kept.store(false, Ordering::Relaxed);
         if let Some(path) = &self.kept {
             // What stays there runs nowhere.
             let _ = remove(path);
@@ -268,6 +273,7 @@ impl XdpInterface {
         let Some(attached) = self.attached.upgrade() else {
             return Ok(());
         };
+        attached.is_kept.store(false, Ordering::Relaxed);
         if let Some(path) = &attached.kept {
             // Where the name stays, what is kept by it is the port's own program.
             let _ = remove(path);
@@ -291,7 +297,18 @@ impl XdpInterface {
         };
         // One that is there is this link's, or that of an interface that is gone.
         remove(path)?;
-        attached.link.pin(path)
+        attached.link.pin(path)?;
+        attached.is_kept.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Where the program was kept, if somebody has removed that: it ends with this process. Says so once.
+    pub fn take_removed_name(&self) -> Option<PathBuf> {
+        let attached = self.attached.upgrade()?;
+        let path = attached.kept.as_ref()?;
+        let is_removed = attached.is_kept.load(Ordering::Relaxed)
+            && matches!(fs::symlink_metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound);
+        (is_removed && attached.is_kept.swap(false, Ordering::Relaxed)).then(|| path.clone())
     }
 
     /// Whether frames that other interfaces' programs send by this one arrive: by the kernel's word

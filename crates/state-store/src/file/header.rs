@@ -2,7 +2,7 @@
 //! a file is damaged that was not closed, redb goes back behind it and says nothing.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 /// What redb's files begin with.
@@ -25,8 +25,13 @@ pub(super) struct Transactions {
 impl Transactions {
     /// `None` where they cannot be read: opening the file says why.
     pub(super) fn of(path: &Path) -> Option<Self> {
+        Self::of_file(&File::open(path).ok()?)
+    }
+
+    /// The same of a file that is open.
+    pub(super) fn of_file(file: &File) -> Option<Self> {
         let mut header = [0; HEADER_BYTES];
-        File::open(path).ok()?.read_exact(&mut header).ok()?;
+        file.read_exact_at(&mut header, 0).ok()?;
         if !header.starts_with(MAGIC) {
             return None;
         }

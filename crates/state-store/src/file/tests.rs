@@ -99,15 +99,17 @@ fn failing(path: &Path, n_steps: i64) -> StateFile {
     let failing = Failing(backend, Arc::clone(&steps));
     let database = Database::builder().create_with_backend(failing);
     steps.store(n_steps, Ordering::Relaxed);
+    let seen = File::open(path).expect("the file");
     StateFile {
         identity: Identity::of(path).expect("the file"),
         path: path.to_owned(),
         opened: Mutex::new(Opened {
+            left: Left::of(&seen).expect("the file"),
             database: Some(database.expect("it is one")),
-            look: Look::of(path).ok(),
             behind: Vec::new(),
             learned: [0; 2],
         }),
+        seen,
     }
 }
 
@@ -182,55 +184,43 @@ fn a_file_that_is_removed_moved_or_replaced_takes_no_call_until_it_is_back() {
     assert_eq!(operations(open(&path).1), [group(1), group(2)]);
 }
 
-/// By a shell's `: > state`, an editor, or a copy that was written over it.
 #[test]
-fn a_file_that_somebody_else_writes_in_its_place_takes_no_call() {
-    let said = |refused: std::result::Result<(), StoreError>| {
-        refused.expect_err("it would be lost").to_string()
-    };
-    type Change = fn(&Path, &[u8]);
-    let changes: [(Change, &str); 4] = [
+fn a_file_that_others_write_to_in_place_takes_no_call() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [path, earlier] = ["state", "earlier"].map(|name| folder.path().join(name));
+    let writable = |path: &Path| OpenOptions::new().write(true).open(path).expect("the file");
+    let cut_to = |n_bytes: u64| writable(&path).set_len(n_bytes).expect("cut");
+    for (others, expected) in [
+        (&(|| cut_to(0)) as &dyn Fn(), "was cut short"),
+        (&|| cut_to(4096), "was cut short"),
         (
-            |path, _| fs::write(path, b"").expect("emptied"),
-            "has 0 bytes",
-        ),
-        (
-            |path, _| {
-                let file = OpenOptions::new().write(true).open(path);
-                let file = file.expect("the file");
-                let len = file.metadata().expect("it").len();
-                file.set_len(len - 1).expect("cut short");
+            &|| {
+                fs::copy(&earlier, &path).expect("copied");
             },
-            "something else has written to it",
+            "state",
         ),
         (
-            |path, _| {
-                let file = OpenOptions::new().append(true).open(path);
-                io::Write::write_all(&mut file.expect("the file"), b"x").expect("appended");
+            &|| {
+                let n_bytes = fs::metadata(&path).expect("the file").len();
+                cut_to(0);
+                cut_to(n_bytes);
             },
-            "something else has written to it",
+            "was written to by somebody else",
         ),
-        (
-            |path, earlier| fs::write(path, earlier).expect("written over"),
-            "another beginning",
-        ),
-    ];
-    for (change, why) in changes {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("state");
+    ] {
+        let _ = fs::remove_file(&path);
         let (file, _) = open(&path);
         file.keep(kept(vec![group(1)], true)).expect("stored");
-        let earlier = fs::read(&path).expect("the file");
+        fs::copy(&path, &earlier).expect("a copy");
         file.keep(kept(vec![group(2)], false)).expect("stored");
+        file.catch_up().expect("it is as it was left");
         assert!(file.is_current());
-        assert_eq!(earlier.len(), fs::read(&path).expect("the file").len());
-        change(&path, &earlier);
+        others();
         assert!(!file.is_current());
-        for refused in [file.catch_up(), file.keep(kept(vec![group(3)], false))] {
-            let refused = said(refused);
-            assert!(refused.contains(why), "{refused}");
-            assert!(refused.contains("start the switch anew"), "{refused}");
-        }
+        let refused = file.catch_up().expect_err("it would be lost").to_string();
+        assert!(refused.contains(expected), "{refused}");
+        let refused = file.keep(kept(vec![group(3)], false));
+        refused.expect_err("it would be lost");
     }
 }
 

@@ -4,7 +4,7 @@
 //! nothing else to do, or with `--log-flush` behind each packet. A packet waits for it only where it is too far
 //! behind, so nothing is left out, and the log ends whole where the switch stops in order ([`Log::close`]).
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,7 @@ use dataplane::{Bmv2Renderer, PortId, Severity, TraceEvent, TraceKind, TraceSink
 
 use super::{Bmv2, LogTo};
 use crate::error::SwitchError;
+use crate::owners_file;
 use crate::say;
 
 /// Entries that are handed over at most at once; a packet through a small program has 40.
@@ -396,9 +397,7 @@ fn file_name(path: &Path, n: usize) -> PathBuf {
 impl Rotating {
     /// Goes on behind what is in the file.
     fn open(path: PathBuf, bytes_max: u64, files_max: usize) -> io::Result<Rotating> {
-        let mut options = OpenOptions::new();
-        let file = options.create(true).append(true);
-        let file = file.open(file_name(&path, 0))?;
+        let file = owners_file::continued(&file_name(&path, 0))?;
         let n_bytes = file.metadata()?.len();
         Ok(Rotating {
             path,
@@ -439,7 +438,8 @@ impl Rotating {
                 std::fs::rename(from, to)?;
             }
         }
-        self.file = File::create(file_name(&self.path, 0))?;
+        self.file = owners_file::continued(&file_name(&self.path, 0))?;
+        self.file.set_len(0)?;
         self.n_bytes = 0;
         Ok(())
     }

@@ -271,6 +271,22 @@ fn a_trace_that_is_not_whole_is_in_the_exit_code() {
 }
 
 #[test]
+fn a_trace_into_a_pipe_that_nobody_reads_is_refused_at_once() {
+    let folder = TemporaryFolder::new("trace-pipe");
+    let pipe = folder.path("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo starts").success());
+    let pipe = pipe.display().to_string();
+    let output = run(&["--grpc", "127.0.0.1:0", "--trace-to", &pipe]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains(&pipe) && said.contains("start the reader first"),
+        "{said}"
+    );
+}
+
+#[test]
 fn without_a_program_every_frame_is_dropped_for_that_reason() {
     let folder = TemporaryFolder::new("none");
     let one = folder.path("1.pcap");
@@ -483,6 +499,20 @@ fn a_listing_has_the_kernel_s_instructions_beside_the_lines_they_come_from() {
         };
         assert!(said.lines().any(is_there), "{note} {line}");
     }
+    // The page names both numbers, with commas.
+    let page = include_str!("../../../../docs/kernel.md");
+    let count = |words: &str| {
+        let line = said.lines().find_map(|line| line.strip_prefix(words));
+        let count = line.and_then(|line| line.split(' ').next()?.parse::<u32>().ok());
+        count.expect("a count")
+    };
+    let (ports, copies) = (count("; ports: "), count("; copies of a multicast group: "));
+    let expected = format!(
+        "{},{:03} instructions for the ports, {copies} for each copy.",
+        ports / 1000,
+        ports % 1000
+    );
+    assert!(page.contains(&expected), "docs/kernel.md: {expected}");
     let alone = run(&["-i", &port, "--listing", program]);
     assert_eq!(alone.status.code(), Some(2));
 }

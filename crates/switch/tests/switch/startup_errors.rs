@@ -275,7 +275,7 @@ fn an_interface_that_cannot_be_used_is_said() {
         let holder = Running::start(&["-i", "1@v0", "--grpc", UNUSED_ADDRESS]);
         let said = error(1, &["-i", "1@v0", "--grpc", UNUSED_ADDRESS]);
         assert!(
-            said.contains("interface \"v0\" is in use by another reprise-switch"),
+            said.contains("interface \"v0\" is in use by another reprise-switch or reprise-signer"),
             "{said}"
         );
         holder.stop("-TERM");

@@ -582,6 +582,38 @@ fn a_full_disk_is_told_and_what_was_done_is_stored_when_there_is_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_somebody_cuts_short_is_told_before_the_next_call_and_takes_none() {
+    let folder = TemporaryFolder::new("cut-short");
+    let path = folder.path("state");
+    let state = path.display().to_string();
+    let program = program("kept.p4").display().to_string();
+    let switch = Running::start(&["--grpc", "127.0.0.1:0", "--state", &state, &program]);
+    let mut controller = Controller::of(&switch).await;
+    let mut random = Random(7);
+    let (updates, there) = batch(&mut random, controller.ids, &State::new());
+    controller.write(updates).await.expect("written");
+    // As `: > state` does it: it is the same file.
+    File::create(&path).expect("cut short");
+    let told = switch.wait_for_line(&["state_not_written"]);
+    assert!(
+        told.contains("ERROR") && told.contains("was cut short"),
+        "{told}"
+    );
+    let (updates, _) = batch(&mut random, controller.ids, &there);
+    let refused = controller
+        .write(updates)
+        .await
+        .expect_err("it would be lost");
+    assert_eq!(refused.code(), tonic::Code::Internal);
+    assert!(
+        refused.message().contains("nothing was done"),
+        "{refused:?}"
+    );
+    assert_eq!(controller.state().await, there);
+    switch.stop("-TERM");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_switches_do_not_share_a_file() {
     let folder = TemporaryFolder::new("shared");
     let state = folder.path("state").display().to_string();

@@ -2,25 +2,27 @@
 //! `sp-ipc-mapping-01` of its RFCs): both ends say in 8 bytes what they are, then messages go to the subscriber, each with
 //! its length in front. A subscriber says nothing; what it is not interested in it leaves out itself.
 
+use std::collections::VecDeque;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::Semaphore;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, timeout};
 
-use crate::limits::{ACCEPT_RETRY_MS, HANDSHAKE_S, STALL_S, SUBSCRIBERS_MAX};
+use crate::limits::{
+    ACCEPT_RETRY_MS, HANDSHAKE_S, HANDSHAKES_MAX, STALL_S, SUBSCRIBERS_MAX, TURNED_AWAY_TOLD_S,
+};
 
 /// Who publishes, who subscribes.
 const PUBLISHER: [u8; 8] = *b"\0SP\0\0\x20\0\0";
@@ -181,6 +183,7 @@ impl Accept for tokio::net::UnixListener {
 
 /// Only its own user may connect, from the first moment on.
 fn listen_unix(path: &Path) -> io::Result<UnixListener> {
+    stream_socket::expect_short(path).map_err(io::Error::other)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     let file = File::from(OwnedFd::from(socket));
     file.set_permissions(Permissions::from_mode(0o600))?;
@@ -191,40 +194,119 @@ fn listen_unix(path: &Path) -> io::Result<UnixListener> {
     Ok(OwnedFd::from(socket).into())
 }
 
-/// Whether a path is that of a socket on which nobody listens.
+/// Whether a path is that of a socket on which nobody listens. Others may have made it: it must not be waited for.
 fn is_left(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
-    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    is_socket && UnixStream::connect(path).is_err_and(refused)
+    is_socket && stream_socket::is_listened_on(path).is_ok_and(|is_listened_on| !is_listened_on)
 }
 
 async fn accept_all<L: Accept>(listener: L, messages: Sender<Shared>) -> io::Result<()> {
-    let places = Arc::new(Semaphore::new(SUBSCRIBERS_MAX));
-    let mut subscribers = JoinSet::new();
+    let mut handshakes = Handshakes::default();
+    let mut subscribers = Subscribers::default();
     loop {
         tokio::select! {
-            Some(_) = subscribers.join_next() => {}
-            accepted = Accept::accept(&listener) => match accepted {
-                Ok(stream) => {
-                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                        tracing::warn!(
-                            event = "notifications_full",
-                            "a subscriber of notifications was turned away: there are {SUBSCRIBERS_MAX}"
-                        );
-                        continue;
-                    };
-                    // It has what is published from now on, though it may not know yet that it is connected.
-                    let messages = messages.subscribe();
-                    subscribers.spawn(async move {
-                        let _place = place;
-                        // What breaks a connection is the subscriber's end of it.
-                        let _ = serve(stream, L::IS_IPC, messages).await;
-                    });
+            Some(_) = subscribers.serving.join_next() => {}
+            Some(done) = handshakes.waiting.join_next() => {
+                // Who said something else, or nothing in time, is gone.
+                if let Ok(Ok((stream, messages))) = done {
+                    subscribers.serve(stream, L::IS_IPC, messages);
                 }
+            }
+            accepted = Accept::accept(&listener) => match accepted {
+                // It has what is published from now on, though it may not know yet that it is connected.
+                Ok(stream) => handshakes.begin(stream, messages.subscribe()),
                 // Without a descriptor left the kernel would refuse at once, again and again.
                 Err(_) => tokio::time::sleep(Duration::from_millis(ACCEPT_RETRY_MS)).await,
             },
         }
+    }
+}
+
+/// Connections that have not said yet what they are. They take no subscriber's place, and of too many the oldest ends: a
+/// subscriber says it at once.
+struct Handshakes<S> {
+    waiting: JoinSet<io::Result<(S, Receiver<Shared>)>>,
+    /// Their tasks, the oldest first, with some that have ended.
+    order: VecDeque<AbortHandle>,
+}
+
+impl<S> Default for Handshakes<S> {
+    fn default() -> Self {
+        Self {
+            waiting: JoinSet::new(),
+            order: VecDeque::new(),
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Handshakes<S> {
+    fn begin(&mut self, mut stream: S, messages: Receiver<Shared>) {
+        self.order.retain(|task| !task.is_finished());
+        if self.order.len() >= HANDSHAKES_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            oldest.abort();
+        }
+        self.order.push_back(self.waiting.spawn(async move {
+            let limit = Duration::from_secs(HANDSHAKE_S);
+            timeout(limit, shake_hands(&mut stream)).await??;
+            Ok((stream, messages))
+        }));
+    }
+}
+
+async fn shake_hands(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<()> {
+    stream.write_all(&PUBLISHER).await?;
+    let mut peer = [0; 8];
+    stream.read_exact(&mut peer).await?;
+    match peer == SUBSCRIBER {
+        true => Ok(()),
+        false => Err(io::Error::from(io::ErrorKind::InvalidData)),
+    }
+}
+
+/// Those that have said that they are subscribers.
+#[derive(Default)]
+struct Subscribers {
+    serving: JoinSet<()>,
+    turned_away: u64,
+    /// When the log had the last of them, and how many it has not had.
+    told_at: Option<Instant>,
+    untold: u64,
+}
+
+impl Subscribers {
+    fn serve(
+        &mut self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        is_ipc: bool,
+        messages: Receiver<Shared>,
+    ) {
+        if self.serving.len() >= SUBSCRIBERS_MAX {
+            return self.turn_away();
+        }
+        self.serving.spawn(async move {
+            // What breaks a connection is the subscriber's end of it.
+            let _ = serve(stream, is_ipc, messages).await;
+        });
+    }
+
+    /// Says so from time to time: whoever connects again and again does not fill the log.
+    fn turn_away(&mut self) {
+        self.turned_away += 1;
+        self.untold += 1;
+        let every = Duration::from_secs(TURNED_AWAY_TOLD_S);
+        if self.told_at.is_some_and(|at| at.elapsed() < every) {
+            return;
+        }
+        let (subscribers, total) = (self.untold, self.turned_away);
+        (self.untold, self.told_at) = (0, Some(Instant::now()));
+        tracing::warn!(
+            event = "notifications_full",
+            subscribers,
+            total,
+            "subscribers of notifications were turned away, {subscribers} since this was said last: there are {SUBSCRIBERS_MAX}, as many as can be"
+        );
     }
 }
 
@@ -234,16 +316,6 @@ async fn serve(
     is_ipc: bool,
     mut messages: Receiver<Shared>,
 ) -> io::Result<()> {
-    let handshake = async {
-        stream.write_all(&PUBLISHER).await?;
-        let mut peer = [0; 8];
-        stream.read_exact(&mut peer).await?;
-        match peer == SUBSCRIBER {
-            true => Ok(()),
-            false => Err(io::Error::from(io::ErrorKind::InvalidData)),
-        }
-    };
-    timeout(Duration::from_secs(HANDSHAKE_S), handshake).await??;
     let mut nothing = [0; 1];
     loop {
         let message = tokio::select! {
@@ -306,6 +378,56 @@ mod tests {
         assert_eq!(refused, Some(io::ErrorKind::AddrInUse));
         assert_eq!(fs::read(&path).unwrap(), b"mine");
         fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_full_socket_of_another_user_is_in_use_and_not_waited_for() {
+        let path = path("notifications-full");
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        socket.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+        socket.listen(0).unwrap();
+        let _waits = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        let refused = listen(&path).err().map(|error| error.kind());
+        assert_eq!(refused, Some(io::ErrorKind::AddrInUse));
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[tokio::test]
+    async fn whoever_says_nothing_keeps_no_subscriber_out() {
+        let path = path("notifications-silent");
+        let socket = listen(&path).unwrap();
+        let (messages, _) = tokio::sync::broadcast::channel(4);
+        let published = messages.clone();
+        let serving = tokio::spawn(socket.serve(messages));
+        let mut silent = Vec::new();
+        let mut subscribers = Vec::new();
+        for n_silent in [HANDSHAKES_MAX + SUBSCRIBERS_MAX, 1] {
+            for _ in 0..n_silent {
+                let mut stream = tokio::net::UnixStream::connect(&path).await.unwrap();
+                // Accepted, and not just in the kernel's queue.
+                let mut hello = [0; 8];
+                stream.read_exact(&mut hello).await.unwrap();
+                assert_eq!(hello, PUBLISHER);
+                silent.push(stream);
+            }
+            let mut subscriber = tokio::net::UnixStream::connect(&path).await.unwrap();
+            subscriber.write_all(&SUBSCRIBER).await.unwrap();
+            let mut hello = [0; 8];
+            subscriber.read_exact(&mut hello).await.unwrap();
+            subscribers.push(subscriber);
+        }
+        // The oldest that has said nothing is gone, the newest is not.
+        assert_eq!(silent[0].read(&mut [0; 1]).await.unwrap(), 0);
+        let last = silent.last_mut().unwrap();
+        let nothing = timeout(Duration::from_millis(20), last.read_u8()).await;
+        nothing.expect_err("it may still say what it is");
+        published.send(Arc::from(&b"message"[..])).unwrap();
+        for subscriber in &mut subscribers {
+            let mut received = [0; 16];
+            subscriber.read_exact(&mut received).await.unwrap();
+            assert_eq!(&received, b"\x01\0\0\0\0\0\0\0\x07message");
+        }
+        serving.abort();
     }
 
     #[test]
