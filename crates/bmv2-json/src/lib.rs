@@ -5,11 +5,13 @@
 //! reading. Source: behavioral-model, `docs/JSON_format.md`, format version 2.23.
 
 mod control;
+mod deep;
 mod expression;
 pub mod limits;
 mod parser;
 
 pub use control::*;
+pub use deep::{ReadError, from_slice};
 pub use expression::*;
 pub use parser::*;
 
@@ -84,23 +86,9 @@ impl Program {
     ///
     /// They are no JSON, not this format's, or nested deeper than [`limits::JSON_DEPTH_MAX`].
     pub fn from_json(json: &[u8]) -> serde_json::Result<Self> {
-        let depth = depth(json);
-        if depth > limits::JSON_DEPTH_MAX {
-            let max = limits::JSON_DEPTH_MAX;
-            return Err(serde::de::Error::custom(format!(
-                "objects and lists are nested {depth} deep, expected {max} at most"
-            )));
-        }
-        if depth <= USUAL_DEPTH {
-            return serde_json::from_slice(json);
-        }
-        // serde_json's own limit is below what long expressions need; reading is recursive.
-        stacker::grow(DEEP_STACK_BYTES, || {
-            let mut reader = serde_json::Deserializer::from_slice(json);
-            reader.disable_recursion_limit();
-            let program = Self::deserialize(&mut reader)?;
-            reader.end()?;
-            Ok(program)
+        deep::from_slice(json).map_err(|error| match error {
+            ReadError::NoJson(error) => error,
+            deep @ ReadError::TooDeep(_) => serde::de::Error::custom(deep),
         })
     }
 
@@ -121,31 +109,6 @@ impl Program {
     pub fn to_json_pretty(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
     }
-}
-
-/// How deep a file may be nested to be read on the caller's stack: serde_json's own limit.
-const USUAL_DEPTH: usize = 100;
-/// Bytes of stack for a deeper one, up to 32 KiB for each level, of which the system gives what is used.
-const DEEP_STACK_BYTES: usize = 64 << 20;
-
-/// How deep objects and lists are nested, in a text that is JSON.
-fn depth(json: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut is_string, mut is_escaped) = (0_usize, 0, false, false);
-    for byte in json {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_string => is_escaped = true,
-            b'"' => is_string = !is_string,
-            _ if is_string => {}
-            b'{' | b'[' => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
 }
 
 /// Version of the file, and its author.

@@ -15,13 +15,6 @@ pub const CHUNK_BYTES: usize = 64 * 1024;
 /// Ports and LAGs of a node are a text of one character each; a switch knows 512.
 pub const MAP_BITS_MAX: usize = 65_536;
 
-/// Objects and lists of a program's JSON inside one another: as many as the switch takes (`bmv2_json::limits`).
-pub const JSON_DEPTH_MAX: usize = 1_000;
-
-/// Bytes of the stack on which JSON is read, which is recursive, of which the system gives what is used: up to 8 KiB for
-/// a level in a build without optimisation.
-pub const JSON_STACK_BYTES: usize = 16 << 20;
-
 /// Characters of a line of names, as BMv2's command line lists them.
 pub const COLUMNS: usize = 80;
 

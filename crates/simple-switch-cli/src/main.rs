@@ -15,7 +15,6 @@ mod commands;
 mod completion;
 mod connection;
 mod error;
-mod json;
 mod limits;
 mod lines;
 mod options;

@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::json;
-
 /// Bytes of a program's file: with 100,000 entries it has 60 million.
 pub const FILE_BYTES_MAX: u64 = 1 << 30;
 
@@ -213,7 +211,8 @@ impl Program {
     /// # Errors
     /// It is no BMv2 JSON; the text says where.
     pub fn from_json(json: &[u8]) -> Result<Self, String> {
-        Self::new(&json::value(json).map_err(|error| error.to_string())?)
+        let json: Value = bmv2_json::from_slice(json).map_err(|error| error.to_string())?;
+        Self::new(&json)
     }
 
     /// # Errors

@@ -82,7 +82,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "simple-switch-cli",
-        &["bmv2-thrift", "command-line", "printable", "whole-file"],
+        &[
+            "bmv2-json",
+            "bmv2-thrift",
+            "command-line",
+            "printable",
+            "whole-file",
+        ],
     ),
     ("gnmi-proto", &[]),
     ("gnmi-server", &["control", "dataplane", "gnmi-proto"]),

@@ -10,10 +10,10 @@ use bmv2_thrift::message::{Crc16, Crc32, PortInfo, SwitchInfo, read_all};
 use super::{Typed, program};
 use crate::connection::Operation;
 use crate::error::{Done, Error};
-use crate::json;
 use crate::program::Program;
 use crate::session::{Session, say};
 use crate::value::{decimal, integer};
+use bmv2_json::ReadError;
 
 /// Standard input is the commands' own where it is no terminal.
 pub fn shell(session: &mut Session, typed: &Typed<'_>) -> Done {
@@ -37,9 +37,9 @@ pub fn load(session: &mut Session, typed: &Typed<'_>) -> Done {
     say!(session, "Loading new Json config")?;
     let json = whole_file::read(Path::new(name), crate::program::FILE_BYTES_MAX)
         .map_err(|error| Error::input(format!("{name}: {error}")))?;
-    let parsed = json::value(&json).map_err(|error| match error {
-        json::Error::NoJson(_) => Error::input("Not a valid JSON file"),
-        deep @ json::Error::TooDeep(_) => Error::input(format!("{name}: {deep}")),
+    let parsed = bmv2_json::from_slice(&json).map_err(|error| match error {
+        ReadError::NoJson(_) => Error::input("Not a valid JSON file"),
+        deep @ ReadError::TooDeep(_) => Error::input(format!("{name}: {deep}")),
     })?;
     let program =
         Program::new(&parsed).map_err(|error| Error::input(format!("{name}: {error}")))?;
