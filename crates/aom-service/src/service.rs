@@ -188,7 +188,7 @@ pub(crate) struct Switch {
     retry_at: Instant,
     retry_after: Duration,
     rival_since: Option<Instant>,
-    /// None once it has had its turn.
+    /// How to become primary for the first time; none when the service has been so.
     first_turn: Option<FirstTurn>,
 }
 

@@ -111,7 +111,8 @@ impl Running {
         n_updates
     }
 
-    /// Carries out what is not of generators, up to the first that is: beside the switch that forwards, whose these are.
+    /// Carries out the operations before the first one on a generator. This runs beside the switch that forwards, and
+    /// generators belong to that switch.
     pub(crate) fn go_ahead(&mut self, site: &mut Site<'_>) {
         while !self.is_over
             && let Some(operation) = Arc::clone(&self.batch).operations.get(self.results.len())

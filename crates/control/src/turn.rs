@@ -135,8 +135,8 @@ impl Turn {
         self.make_ready(checked, Vec::new).await
     }
 
-    /// The same for a pipeline that has what the operations say from its beginning. They are tried in a switch that
-    /// forwards nothing.
+    /// As [`Turn::ready`], for a pipeline that begins with what these operations write. A switch that forwards nothing
+    /// tries them first.
     ///
     /// # Errors
     /// What the first one that cannot be carried out comes to; [`Error::Stopped`].

@@ -104,8 +104,9 @@ pub trait Offload: Send {
         false
     }
 
-    /// [`Offload::stop`] is to follow: whether no packet meets it any more, so that it is stopped at once. Where that takes
-    /// long it is seen to beside the caller, who asks again; the engine forwards meanwhile, with the same program.
+    /// Asked before [`Offload::stop`]: true when no packet meets the offload any more, so that stopping takes no time. An
+    /// offload that needs long for it works in a thread of its own and says false; the caller asks again, and the engine
+    /// forwards meanwhile, with the same program.
     fn withdraw(&mut self) -> bool {
         true
     }

@@ -22,7 +22,7 @@ pub(crate) fn emptied(path: &Path) -> io::Result<File> {
     let file = open(path, OpenOptions::new().write(true))?;
     let found = file.metadata()?;
     let (kind, user) = (found.file_type(), privileges::user());
-    // A shell makes the pipe behind a link in /dev/fd, as whatever user it runs.
+    // `--trace-to >(...)` names a link in /dev/fd to a pipe; the pipe is owned by the user of the shell.
     let is_named = kind.is_file() || (kind.is_fifo() && !is_link(path));
     if is_named && found.uid() != user {
         return Err(io::Error::other(format!(

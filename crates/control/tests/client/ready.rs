@@ -92,7 +92,7 @@ fn set_apart(device: &Arc<Device>) -> Setting {
     tokio::spawn(async move { device.set_pipeline(checked).await })
 }
 
-/// A switch with a bridge that sends what is for 1 to port 2, and whose next program is compiled when it may be.
+/// A switch with a bridge that sends what is for 1 to port 2, and compiles its next program only when the test lets it.
 async fn forwarding(n_workers: usize) -> (Harness, Vec<Compiler>) {
     let mut harness = Harness::with(SwitchConfig::default(), n_workers).await;
     let compilers = Compiler::of_all(&harness.switch, n_workers);

@@ -557,7 +557,7 @@ impl Loaded {
     }
 }
 
-/// Waits until no packet is left that has met the programs: mostly less than a millisecond.
+/// Waits until the last packet that these programs have begun with is done: mostly less than a millisecond.
 fn await_last_packets(graces: &Graces) -> io::Result<()> {
     let waited = graces.wait_past(graces.now());
     waited.or_else(|_| bpf::wait_for_programs())

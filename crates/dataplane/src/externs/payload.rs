@@ -194,7 +194,7 @@ pub(crate) struct PayloadExterns {
     growth_bytes_max: usize,
 }
 
-/// Stands where a switch that forwards has an extern: no packet comes.
+/// Takes the place of an extern in a switch that forwards nothing: no packet comes to it.
 struct StandIn(PayloadSignature);
 
 impl PayloadExtern for StandIn {
