@@ -10,6 +10,7 @@ from lab.bench.names import (
     NAMES,
     OVS,
     PKTSWITCH,
+    PORTS,
     RELAY,
     count,
     kind_name,
@@ -25,6 +26,7 @@ from lab.bench.switching_figures import PROGRAMS
 from lab.bench.switching_figures import Beside as SwitchingBeside
 from lab.pisces.switches import KERNEL_NAME, LINUX_NAME, OVS_NAME, REPRISE_NAME
 from lab.rows import ROWS as LAB_ROWS
+from lab.rows import in_kernel
 from lab.study.results import MUSICIANS_MS
 from lab.study.served import ServedRow
 from lab.study.verdicts import Verdict
@@ -345,7 +347,7 @@ def scaling_table(results: Results) -> list[str]:
     if not rows:
         return []
     points = sorted({row.processors for row in rows})
-    names = list(dict.fromkeys((row.row, row.engine) for row in rows))
+    names = list(dict.fromkeys((row.row, row.engine, row.port) for row in rows))
     lines = [
         f"Copies a second without loss on more processors, {rows[0].fanout} copies of each packet; "
         "each processor has a stream and a port (in the kernel), or a worker and a queue (AF_XDP):",
@@ -353,8 +355,14 @@ def scaling_table(results: Results) -> list[str]:
         f"| processors | {' | '.join(map(str, points))} |",
         f"|---|{'---:|' * len(points)}",
     ]
-    for name, engine in names:
-        of = {row.processors: row for row in rows if (row.row, row.engine) == (name, engine)}
+    for name, engine, port in names:
+        of = {
+            row.processors: row
+            for row in rows
+            if (row.row, row.engine, row.port) == (name, engine, port)
+        }
         cells = (count(of[n].copies_per_s_lossless) if n in of else "" for n in points)
-        lines.append(f"| {name_of(name, engine)} | {' | '.join(cells)} |")
+        # What is in the kernel says so by its name.
+        beside = "" if port == in_kernel.PORT else f", {PORTS[port]}"
+        lines.append(f"| {name_of(name, engine)}{beside} | {' | '.join(cells)} |")
     return ["\n".join(lines)]
