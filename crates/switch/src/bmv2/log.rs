@@ -1,30 +1,30 @@
 //! BMv2's log: `[HH:MM:SS.mmm] [bmv2] [D] [thread N] ...`, the time in UTC.
 //!
-//! A thread of its own makes lines of what packets and the switch hand it, and writes them: as soon as it has
-//! nothing else to do, or with `--log-flush` behind each packet. A packet waits for it only where it is too far
-//! behind, so nothing is left out, and the log ends whole where the switch stops in order ([`Log::close`]).
+//! A thread of its own makes lines of what packets and the switch hand it, and writes them: a millisecond later at
+//! most where it has nothing else to do, or with `--log-flush` behind each packet. To wake it for each packet would
+//! cost a third of what the packet costs. A packet waits for it only where it is too far behind, so nothing is left
+//! out, and the log ends whole where the switch stops in order ([`Log::close`]).
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use dataplane::{Bmv2Renderer, PortId, Severity, TraceEvent, TraceKind, TraceSink};
 
 use super::{Bmv2, LogTo};
 use crate::error::SwitchError;
-use crate::owners_file;
 use crate::say;
 
-/// Entries that are handed over at most at once; a packet through a small program has 40.
-const BATCH_ENTRIES_MAX: usize = 256;
+/// Entries that wait at most, then packets do; a packet through a small program has 40. An entry has some hundred
+/// bytes, so all of them a few megabytes.
+const ENTRIES_WAITING_MAX: usize = 16_384;
 
-/// Batches that wait at most. An entry has some hundred bytes, so all of them a few megabytes.
-const BATCHES_WAITING_MAX: usize = 64;
+/// How long entries gather when the thread has been woken.
+const GATHERING: Duration = Duration::from_millis(1);
 
 /// Bytes that are written at once, more or less.
 const WRITTEN_BYTES: usize = 64 * 1024;
@@ -34,27 +34,39 @@ const WRITTEN_BYTES: usize = 64 * 1024;
 pub(crate) struct Log(Arc<Shared>);
 
 struct Shared {
+    queue: Arc<Queue>,
+    /// None when the log is closed.
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What waits for the thread that writes.
+#[derive(Default)]
+struct Queue {
     gathered: Mutex<Gathered>,
+    /// Something has been handed over, or nothing will be any more.
+    is_something: Condvar,
+    /// The thread has taken what there was.
+    is_room: Condvar,
     /// Nothing can be written further, as was said.
-    is_broken: Arc<AtomicBool>,
+    is_broken: AtomicBool,
 }
 
-/// What was not handed over yet.
+#[derive(Default)]
 struct Gathered {
-    batch: Batch,
-    /// The way to the thread that writes; none when the log is closed.
-    writer: Option<(SyncSender<Batch>, JoinHandle<()>)>,
-}
-
-/// Entries of one moment.
-struct Batch {
-    at: SystemTime,
     entries: Vec<Entry>,
+    /// How many of them are handed over; behind them is a packet that is not done.
+    n_ready: usize,
+    is_closed: bool,
 }
 
 enum Entry {
+    /// What follows is of this moment, and stays in one file.
+    Moment(SystemTime),
     Event(TraceEvent),
-    Line { severity: Severity, text: String },
+    Line {
+        severity: Severity,
+        text: String,
+    },
 }
 
 impl Log {
@@ -81,7 +93,7 @@ impl Log {
                 })?)
             }
         };
-        let is_broken = Arc::new(AtomicBool::new(false));
+        let queue = Arc::new(Queue::default());
         let writer = Writer {
             out,
             from,
@@ -89,21 +101,17 @@ impl Log {
             flushes_each: options.flushes_log,
             renderer: Bmv2Renderer::new(cpu_port),
             text: String::new(),
-            is_broken: Arc::clone(&is_broken),
+            queue: Arc::clone(&queue),
         };
-        let (sender, batches) = sync_channel(BATCHES_WAITING_MAX);
         let thread = thread::Builder::new().name("log".to_owned());
-        let thread = thread.spawn(move || writer.run(&batches));
+        let thread = thread.spawn(move || writer.run());
         let thread = thread.map_err(|source| SwitchError::System {
             operation: "start the thread that writes the log",
             source,
         })?;
         Ok(Some(Log(Arc::new(Shared {
-            gathered: Mutex::new(Gathered {
-                batch: Batch::new(),
-                writer: Some((sender, thread)),
-            }),
-            is_broken,
+            queue,
+            writer: Mutex::new(Some(thread)),
         }))))
     }
 
@@ -121,7 +129,8 @@ impl Log {
 
     /// Has what was gathered written.
     pub(crate) fn write(&self) {
-        self.0.lock().hand_over();
+        let queue = &self.0.queue;
+        queue.hand_over(&mut lock(&queue.gathered));
     }
 
     /// Takes the events of packets.
@@ -131,65 +140,89 @@ impl Log {
 
     /// Writes what there is, and ends. What comes later is lost.
     pub(crate) fn close(&self) {
-        self.0.lock().close();
+        self.0.close();
     }
 
     fn add(&self, entry: Entry) {
-        if !self.0.is_broken.load(Ordering::Relaxed) {
-            self.0.lock().add(entry);
+        if !self.0.queue.is_broken.load(Ordering::Relaxed) {
+            self.0.queue.add(entry);
         }
     }
 }
 
 impl Shared {
-    /// Entries stay whole if another thread panics.
-    fn lock(&self) -> MutexGuard<'_, Gathered> {
-        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.lock().close();
-    }
-}
-
-impl Gathered {
-    fn add(&mut self, entry: Entry) {
-        let batch = &mut self.batch;
-        if batch.entries.is_empty() {
-            batch.at = SystemTime::now();
-        }
-        batch.entries.push(entry);
-        if batch.entries.len() == BATCH_ENTRIES_MAX {
-            self.hand_over();
-        }
-    }
-
-    /// Waits for room; without a thread to take it nobody wants it.
-    fn hand_over(&mut self) {
-        let batch = std::mem::replace(&mut self.batch, Batch::new());
-        if let (false, Some((sender, _))) = (batch.entries.is_empty(), &self.writer) {
-            let _ = sender.send(batch);
-        }
-    }
-
-    fn close(&mut self) {
-        self.hand_over();
-        if let Some((sender, thread)) = self.writer.take() {
-            drop(sender);
+    fn close(&self) {
+        self.queue.close();
+        if let Some(thread) = lock(&self.writer).take() {
             // A panic there has been told; the switch ends anyhow.
             let _ = thread.join();
         }
     }
 }
 
-impl Batch {
-    fn new() -> Batch {
-        Batch {
-            at: UNIX_EPOCH,
-            entries: Vec::new(),
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// What is in there stays whole if another thread panics.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Queue {
+    /// Waits for room.
+    fn add(&self, entry: Entry) {
+        let mut gathered = lock(&self.gathered);
+        if gathered.is_closed {
+            return;
         }
+        if gathered.n_ready == gathered.entries.len() {
+            gathered.entries.push(Entry::Moment(SystemTime::now()));
+        }
+        gathered.entries.push(entry);
+        if gathered.entries.len() < ENTRIES_WAITING_MAX {
+            return;
+        }
+        self.hand_over(&mut gathered);
+        let is_full = |it: &mut Gathered| it.n_ready >= ENTRIES_WAITING_MAX && !it.is_closed;
+        // Nothing is done with it but to let it go.
+        drop(self.is_room.wait_while(gathered, is_full));
+    }
+
+    fn hand_over(&self, gathered: &mut Gathered) {
+        let were_ready = std::mem::replace(&mut gathered.n_ready, gathered.entries.len());
+        if were_ready == 0 && gathered.n_ready > 0 {
+            self.is_something.notify_one();
+        }
+    }
+
+    fn close(&self) {
+        let mut gathered = lock(&self.gathered);
+        self.hand_over(&mut gathered);
+        gathered.is_closed = true;
+        self.is_something.notify_one();
+        self.is_room.notify_all();
+    }
+
+    /// Moves what has been handed over.
+    fn take(&self, taken: &mut Vec<Entry>) {
+        let mut gathered = lock(&self.gathered);
+        let n_ready = std::mem::take(&mut gathered.n_ready);
+        taken.extend(gathered.entries.drain(..n_ready));
+        if n_ready >= ENTRIES_WAITING_MAX {
+            self.is_room.notify_all();
+        }
+    }
+
+    /// Waits until something has been handed over; false if nothing will be any more.
+    fn wait(&self) -> bool {
+        let is_nothing = |it: &mut Gathered| it.n_ready == 0 && !it.is_closed;
+        let gathered = self
+            .is_something
+            .wait_while(lock(&self.gathered), is_nothing);
+        gathered.unwrap_or_else(PoisonError::into_inner).n_ready > 0
     }
 }
 
@@ -201,9 +234,9 @@ struct Writer {
     thread: u32,
     flushes_each: bool,
     renderer: Bmv2Renderer,
-    /// The lines of a batch.
+    /// The lines of a moment.
     text: String,
-    is_broken: Arc<AtomicBool>,
+    queue: Arc<Queue>,
 }
 
 enum Out {
@@ -214,31 +247,32 @@ enum Out {
 
 impl Writer {
     /// Writes until nobody is left who logs.
-    fn run(mut self, batches: &Receiver<Batch>) {
+    fn run(mut self) {
+        let mut entries = Vec::new();
         loop {
-            let batch = match batches.try_recv() {
-                Ok(batch) => batch,
-                Err(TryRecvError::Empty) => {
-                    self.flush();
-                    match batches.recv() {
-                        Ok(batch) => batch,
-                        Err(_) => return,
-                    }
-                }
-                Err(TryRecvError::Disconnected) => return self.flush(),
-            };
-            self.write(batch);
+            self.queue.take(&mut entries);
+            if !entries.is_empty() {
+                self.write(&mut entries);
+                continue;
+            }
+            self.flush();
+            if !self.queue.wait() {
+                return;
+            }
+            if !self.flushes_each {
+                thread::sleep(GATHERING);
+            }
         }
     }
 
-    fn write(&mut self, batch: Batch) {
-        if self.is_broken.load(Ordering::Relaxed) {
-            return;
-        }
-        let shape = Shape::of(self.from, batch.at, self.thread);
-        self.text.clear();
-        for entry in batch.entries {
+    fn write(&mut self, entries: &mut Vec<Entry>) {
+        let mut shape = Shape::of(self.from, UNIX_EPOCH, self.thread);
+        for entry in entries.drain(..) {
             match entry {
+                Entry::Moment(at) => {
+                    self.write_text();
+                    shape.set_time(at, self.thread);
+                }
                 Entry::Event(event) => {
                     for line in self.renderer.render(&event) {
                         shape.push(&mut self.text, line.severity, line.text);
@@ -247,24 +281,35 @@ impl Writer {
                 Entry::Line { severity, text } => shape.push(&mut self.text, severity, &text),
             }
         }
-        let written = self.out.write(self.text.as_bytes());
-        self.note(written);
-        if self.flushes_each {
-            self.flush();
+        self.write_text();
+    }
+
+    fn write_text(&mut self) {
+        if !self.is_broken() && !self.text.is_empty() {
+            let written = self.out.write(self.text.as_bytes());
+            self.note(written);
+            if self.flushes_each {
+                self.flush();
+            }
         }
+        self.text.clear();
     }
 
     fn flush(&mut self) {
-        if !self.is_broken.load(Ordering::Relaxed) {
+        if !self.is_broken() {
             let flushed = self.out.flush();
             self.note(flushed);
         }
     }
 
+    fn is_broken(&self) -> bool {
+        self.queue.is_broken.load(Ordering::Relaxed)
+    }
+
     /// Packets go on without a log; it is said once.
     fn note(&self, result: io::Result<()>) {
         if let Err(error) = result
-            && !self.is_broken.swap(true, Ordering::Relaxed)
+            && !self.queue.is_broken.swap(true, Ordering::Relaxed)
         {
             say(&format!("warning: the log ends here: {error}"));
         }
@@ -274,18 +319,28 @@ impl Writer {
 /// What lines of a moment have in common.
 struct Shape {
     from: Severity,
+    millis: u128,
     /// In front of the severity's letter, and behind it.
     around: [String; 2],
 }
 
 impl Shape {
     fn of(from: Severity, at: SystemTime, thread: u32) -> Shape {
-        let time = time_of_day(at);
-        let around = [
-            format!("[{time}] [bmv2] ["),
-            format!("] [thread {thread}] "),
-        ];
-        Shape { from, around }
+        Shape {
+            from,
+            millis: millis_of(at),
+            around: [
+                format!("[{}] [bmv2] [", time_of_day(at)),
+                format!("] [thread {thread}] "),
+            ],
+        }
+    }
+
+    /// Of many packets within a millisecond the time is the same.
+    fn set_time(&mut self, at: SystemTime, thread: u32) {
+        if self.millis != millis_of(at) {
+            *self = Shape::of(self.from, at, thread);
+        }
     }
 
     /// Adds a line, if it is severe enough.
@@ -325,6 +380,12 @@ impl Out {
             Out::File(file) => file.flush(),
         }
     }
+}
+
+fn millis_of(at: SystemTime) -> u128 {
+    at.duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis()
 }
 
 /// Hours, minutes, seconds and milliseconds of UTC.
@@ -499,7 +560,7 @@ mod tests {
     #[test]
     fn a_log_that_is_closed_has_every_line_in_its_order() {
         // More than there is room for, so that who logs waits.
-        const N_LINES: usize = 3 * BATCHES_WAITING_MAX * BATCH_ENTRIES_MAX;
+        const N_LINES: usize = 3 * ENTRIES_WAITING_MAX;
         for flushes in [false, true] {
             let (log, file) = log("closed", flushes);
             log.gather(Severity::Debug, "not severe enough");
