@@ -5,7 +5,7 @@
 //! cost a third of what the packet costs. A packet waits for it only where it is too far behind, so nothing is left
 //! out, and the log ends whole where the switch stops in order ([`Log::close`]).
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use dataplane::{Bmv2Renderer, PortId, Severity, TraceEvent, TraceKind, TraceSink
 
 use super::{Bmv2, LogTo};
 use crate::error::SwitchError;
-use crate::say;
+use crate::{owners_file, say};
 
 /// Entries that wait at most, then packets do; a packet through a small program has 40. An entry has some hundred
 /// bytes, so all of them a few megabytes.
