@@ -14,12 +14,18 @@ pub use bmv2::{Bmv2Line, Bmv2Renderer, Severity};
 pub(crate) use names::NameId;
 pub use render::TraceRenderer;
 pub(crate) use render::{format_mask, format_value};
+use smallvec::SmallVec;
+use smol_str::SmolStr;
 
 use crate::{
     DropReason, EntryHandle, Nanos, PortId, Stream,
     program::ir::SourceLine,
     value::{self, Int},
 };
+
+/// Bytes of a value. As names do, most fit into the event: memory that one thread asks for and another gives back costs
+/// a log more than all the rest.
+pub type TraceBytes = SmallVec<[u8; 16]>;
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +48,7 @@ pub struct TraceEvent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceHeader {
     /// Name of the instance.
-    pub name: String,
+    pub name: SmolStr,
     /// Bits of all its fields.
     pub width_bits: usize,
     /// Its fields, under their own names; none for a sink that has no use for them.
@@ -53,11 +59,11 @@ pub struct TraceHeader {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceValue {
     /// Name as in the P4 program.
-    pub name: String,
+    pub name: SmolStr,
     /// Width in bits.
     pub width_bits: u32,
     /// Big endian, padded to whole bytes; none of a secret.
-    pub value: Vec<u8>,
+    pub value: TraceBytes,
     /// It is of a secret, and not shown.
     pub is_secret: bool,
 }
@@ -122,7 +128,7 @@ pub enum TraceKind {
     /// A part of the pipeline begins.
     Begin(Stage),
     /// The parser enters a state.
-    ParserState(String),
+    ParserState(SmolStr),
     /// The parser extracted a header.
     Extract(TraceHeader),
     /// The parser chooses the next state.
@@ -130,14 +136,14 @@ pub enum TraceKind {
         /// What it looked at.
         key: Vec<TraceValue>,
         /// The next state; none ends the parser.
-        next: Option<String>,
+        next: Option<SmolStr>,
     },
     /// The parser stopped with an error; ingress runs nevertheless.
-    ParserError(String),
+    ParserError(SmolStr),
     /// A checksum was compared.
     ChecksumVerified {
         /// The field.
-        field: String,
+        field: SmolStr,
         /// It is what was computed.
         is_right: bool,
         /// What the field holds, and what was computed; none of a secret.
@@ -146,21 +152,21 @@ pub enum TraceKind {
     /// A checksum was computed.
     ChecksumUpdated {
         /// The field.
-        field: String,
+        field: SmolStr,
         /// What was computed; none of a secret.
         computed: Option<u64>,
     },
     /// A condition was looked at.
     Condition {
         /// Its text in the source, or its node's name.
-        text: String,
+        text: SmolStr,
         /// The outcome.
         holds: bool,
     },
     /// A table was applied.
     Table {
         /// Table.
-        table: String,
+        table: SmolStr,
         /// The key's values.
         key: Vec<TraceValue>,
         /// The entry that was hit; none is a miss.
@@ -171,7 +177,7 @@ pub enum TraceKind {
     /// An action runs.
     Action {
         /// Action.
-        action: String,
+        action: SmolStr,
         /// Its arguments.
         args: Vec<TraceValue>,
     },
@@ -180,12 +186,12 @@ pub enum TraceKind {
         /// The value before.
         old: TraceValue,
         /// The value after, big endian; none of a secret.
-        new: Vec<u8>,
+        new: TraceBytes,
     },
     /// A header became valid.
-    HeaderAdded(String),
+    HeaderAdded(SmolStr),
     /// A header became invalid.
-    HeaderRemoved(String),
+    HeaderRemoved(SmolStr),
     /// A register cell was read.
     RegisterRead {
         /// Register and value.
@@ -203,14 +209,14 @@ pub enum TraceKind {
     /// A counter cell counted.
     Count {
         /// Counter.
-        counter: String,
+        counter: SmolStr,
         /// Index.
         index: TraceIndex,
     },
     /// A meter marked the packet.
     Meter {
         /// Meter.
-        meter: String,
+        meter: SmolStr,
         /// Index; none where the meter is an entry's.
         index: Option<TraceIndex>,
         /// 0 green, 1 yellow, 2 red; none where there is no such cell, or its index is secret.
@@ -232,12 +238,12 @@ pub enum TraceKind {
     /// An extern was asked to change the payload.
     ChangePayload {
         /// The extern.
-        function: String,
+        function: SmolStr,
         /// Its arguments.
         args: Vec<TraceValue>,
     },
     /// A digest went to the control plane.
-    Digest(String),
+    Digest(SmolStr),
     /// The packet goes back to ingress as it came.
     Resubmit {
         /// The pass that begins.
@@ -401,11 +407,11 @@ impl Tracer {
 }
 
 /// A value under a name.
-pub(crate) fn named(name: impl Into<String>, value: &Int, width_bits: u32) -> TraceValue {
+pub(crate) fn named(name: &str, value: &Int, width_bits: u32) -> TraceValue {
     TraceValue {
         name: name.into(),
         width_bits,
-        value: value::to_be_bytes(value, width_bits),
+        value: TraceBytes::from_slice(&value::to_be_bytes(value, width_bits)),
         is_secret: false,
     }
 }

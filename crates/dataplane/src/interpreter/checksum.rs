@@ -25,7 +25,7 @@ pub(crate) fn verify(pass: &mut Pass<'_>) -> bool {
         let found = value::low_u64(pass.phv.get(checksum.target));
         all_right &= found == computed;
         pass.tracer.emit(|| TraceKind::ChecksumVerified {
-            field: field.name.clone(),
+            field: field.name.as_str().into(),
             is_right: found == computed,
             values: (!ir.secrets.are_in_checksum(ir, checksum)).then_some((found, computed)),
         });
@@ -43,7 +43,7 @@ pub(crate) fn update(pass: &mut Pass<'_>) {
         let computed = pass.calculate(checksum.calculation);
         pass.phv.set(ir, checksum.target, Int::from(computed));
         pass.tracer.emit(|| TraceKind::ChecksumUpdated {
-            field: ir.fields[checksum.target.index()].name.clone(),
+            field: ir.fields[checksum.target.index()].name.as_str().into(),
             computed: (!ir.secrets.are_in_checksum(ir, checksum)).then_some(computed),
         });
     }

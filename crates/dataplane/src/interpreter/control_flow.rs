@@ -124,11 +124,11 @@ impl Pass<'_> {
             self.phv.clear(self.ir, header);
             self.phv.set_valid(self.ir, header);
             *self.packet_length += self.header_bytes(header);
-            self.tracer.emit(|| TraceKind::HeaderAdded(name.clone()));
+            self.tracer.emit(|| TraceKind::HeaderAdded(name.into()));
         } else {
             *self.packet_length -= self.header_bytes(header);
             self.phv.set_invalid(self.ir, header);
-            self.tracer.emit(|| TraceKind::HeaderRemoved(name.clone()));
+            self.tracer.emit(|| TraceKind::HeaderRemoved(name.into()));
         }
     }
 
@@ -278,7 +278,7 @@ impl Pass<'_> {
         let array = &self.ir.counters[counter.index()];
         let is_secret = self.ir.secrets.choose_in(Array::Counter(counter));
         self.tracer.emit(|| TraceKind::Count {
-            counter: array.name.clone(),
+            counter: array.name.as_str().into(),
             index: TraceIndex::of(index.filter(|index| *index < array.cells), is_secret),
         });
         let cells = self.externs.counters.cells_mut(counter);
@@ -295,7 +295,7 @@ impl Pass<'_> {
         let color = index.and_then(|index| meters.execute(meter, index, now, bytes));
         let is_secret = self.ir.secrets.choose_in(Array::Meter(meter));
         self.tracer.emit(|| TraceKind::Meter {
-            meter: self.ir.meters[meter.index()].name.clone(),
+            meter: self.ir.meters[meter.index()].name.as_str().into(),
             index: Some(TraceIndex::of(index, is_secret)),
             color: color.filter(|_| !is_secret),
         });
@@ -314,7 +314,7 @@ impl Pass<'_> {
         let table = &mut tables.tables[table.index()];
         let color = table.color(entry, meter.kind, micros, self.ingress_bytes);
         self.tracer.emit(|| TraceKind::Meter {
-            meter: meter.name.clone(),
+            meter: meter.name.as_str().into(),
             index: None,
             color: Some(color),
         });
@@ -362,7 +362,7 @@ impl Pass<'_> {
         self.requests.payload = Some(call);
         let signature = &self.ir.payload_externs[function.index()];
         self.tracer.emit(|| TraceKind::ChangePayload {
-            function: signature.name.clone(),
+            function: signature.name.as_str().into(),
             args: {
                 let args = named_args(&signature.params, &call.args.map(Int::from));
                 let is_secret = |place| self.ir.secrets.has_payload_argument(function, place);
@@ -412,7 +412,7 @@ impl Pass<'_> {
         let line = &self.ir.actions[action.index()].line;
         self.tracer.set_line(|| line.clone());
         self.tracer.emit(|| TraceKind::Action {
-            action: info.name.clone(),
+            action: info.name.as_str().into(),
             args: named_args(&info.params, args),
         });
     }
@@ -491,7 +491,7 @@ pub(crate) fn run(
                 pass.tracer.set_line(|| line.clone());
                 let holds = pass.scope().truth(condition);
                 pass.tracer.emit(|| TraceKind::Condition {
-                    text: name.clone(),
+                    text: name.as_str().into(),
                     holds,
                 });
                 if holds { *yes } else { *no }
@@ -536,7 +536,7 @@ fn apply(
         let are_secret: Vec<bool> = are_secret.collect();
         let key = tables.last_key(info).into_iter().zip(&are_secret);
         TraceKind::Table {
-            table: info.name.clone(),
+            table: info.name.as_str().into(),
             key: key.map(|(value, is)| value.hidden_if(*is)).collect(),
             entry: hit.map(|entry| table.describe(info, &are_secret, entry)),
             handle: hit.and_then(|entry| table.handle(entry)),

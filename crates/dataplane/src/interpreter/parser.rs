@@ -73,8 +73,8 @@ pub(crate) fn parse(pass: &mut Pass<'_>, frame: [&[u8]; 2]) -> Outcome {
                 let errors = &pass.ir.errors;
                 pass.tracer.emit(|| {
                     let name = errors.iter().find(|(_, number)| *number == code);
-                    let name = name.map(|(name, _)| name.clone());
-                    TraceKind::ParserError(name.unwrap_or_else(|| code.to_string()))
+                    let name = name.map(|(name, _)| name.into());
+                    TraceKind::ParserError(name.unwrap_or_else(|| code.to_string().into()))
                 });
                 break;
             }
@@ -94,7 +94,7 @@ fn run_state(
     let ir = pass.ir;
     let state = &ir.parser.states[id.index()];
     pass.tracer
-        .emit(|| TraceKind::ParserState(state.name.clone()));
+        .emit(|| TraceKind::ParserState(state.name.as_str().into()));
     for op in &state.ops {
         pass.parser_operation(cursor, op)?;
     }
@@ -115,7 +115,7 @@ fn run_state(
         key: parts
             .map(|(part, value)| key_value(ir, part, value))
             .collect(),
-        next: next.map(|next| ir.parser.states[next.index()].name.clone()),
+        next: next.map(|next| ir.parser.states[next.index()].name.as_str().into()),
     });
     Ok(next)
 }

@@ -29,12 +29,12 @@ pub(crate) fn header_values(
     let fields = wanted.map(|field| {
         let mut value = field_value(ir, phv, field);
         if let Some((_, own_name)) = value.name.rsplit_once('.') {
-            value.name = own_name.to_owned();
+            value.name = own_name.into();
         }
         value
     });
     TraceHeader {
-        name: header.name.clone(),
+        name: header.name.as_str().into(),
         width_bits: widths.sum(),
         fields: fields.collect(),
     }

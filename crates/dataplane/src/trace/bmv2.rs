@@ -134,7 +134,7 @@ impl Bmv2Renderer {
                 self.open = Some((*stage, packet));
             }
             TraceKind::ParserState(state) => {
-                self.parser_state.clone_from(state);
+                state.as_str().clone_into(&mut self.parser_state);
                 line.debug(format_args!("Parser 'parser' entering state '{state}'"));
             }
             TraceKind::Extract(header) => {
@@ -545,9 +545,9 @@ mod tests {
 
     fn value(name: &str, value: &[u8]) -> TraceValue {
         TraceValue {
-            name: name.to_owned(),
+            name: name.into(),
             width_bits: 8 * value.len() as u32,
-            value: value.to_vec(),
+            value: value.into(),
             is_secret: false,
         }
     }
@@ -555,7 +555,7 @@ mod tests {
     #[test]
     fn of_a_secret_neither_index_nor_checksum_is_told() {
         let secret = |name: &str| value(name, &[7]).hidden_if(true);
-        let sum = || "tag.sum".to_owned();
+        let sum = || "tag.sum".into();
         let kinds = vec![
             TraceKind::RegisterRead {
                 cell: secret("I.cells"),
@@ -566,11 +566,11 @@ mod tests {
                 index: TraceIndex::Secret,
             },
             TraceKind::Count {
-                counter: "I.counts".to_owned(),
+                counter: "I.counts".into(),
                 index: TraceIndex::Secret,
             },
             TraceKind::Meter {
-                meter: "I.rates".to_owned(),
+                meter: "I.rates".into(),
                 index: Some(TraceIndex::Secret),
                 color: None,
             },
@@ -601,9 +601,9 @@ mod tests {
                 frame_len_bytes: 98,
             },
             TraceKind::Begin(Stage::Parser),
-            TraceKind::ParserState("start".to_owned()),
+            TraceKind::ParserState("start".into()),
             TraceKind::Extract(TraceHeader {
-                name: "ethernet".to_owned(),
+                name: "ethernet".into(),
                 width_bits: 112,
                 fields: Vec::new(),
             }),
@@ -613,19 +613,19 @@ mod tests {
             },
             TraceKind::Begin(Stage::Ingress),
             TraceKind::Table {
-                table: "MyIngress.ipv4_lpm".to_owned(),
+                table: "MyIngress.ipv4_lpm".into(),
                 key: vec![value("hdr.ipv4.dstAddr", &[10, 0, 2, 2])],
-                entry: Some("(10.0.2.2/32)".to_owned()),
+                entry: Some("(10.0.2.2/32)".into()),
                 handle: Some(crate::EntryHandle(3)),
             },
             TraceKind::Action {
-                action: "MyIngress.ipv4_forward".to_owned(),
+                action: "MyIngress.ipv4_forward".into(),
                 args: vec![
                     value("dstAddr", &[8, 0, 0, 0, 2, 0x22]),
                     value("port", &[2]),
                 ],
             },
-            TraceKind::Log("TTL is 63".to_owned()),
+            TraceKind::Log("TTL is 63".into()),
             TraceKind::Enqueue {
                 port: PortId(2),
                 queue: Some(0),
@@ -665,7 +665,7 @@ mod tests {
         let kinds = vec![
             TraceKind::Begin(Stage::Ingress),
             TraceKind::Table {
-                table: "t".to_owned(),
+                table: "t".into(),
                 key: Vec::new(),
                 entry: None,
                 handle: None,
@@ -673,7 +673,7 @@ mod tests {
             TraceKind::Drop(DropReason::IngressDrop),
         ];
         let found = texts(&mut Bmv2Renderer::new(None), "5", kinds);
-        assert!(found.contains(&"D [4.0] [cxt 0] Table 't': miss".to_owned()));
+        assert!(found.contains(&"D [4.0] [cxt 0] Table 't': miss".into()));
         let tail = [
             "D [4.0] [cxt 0] Pipeline 'ingress': end",
             "D [4.0] [cxt 0] Egress port is 511",

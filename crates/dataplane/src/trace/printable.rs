@@ -1,10 +1,12 @@
 //! Names and messages of the program in events, so that none of them forges a line or commands a terminal.
 
+use std::borrow::Cow;
+
 use super::{TraceHeader, TraceKind, TraceValue};
 
-fn text(text: &mut String) {
-    if let std::borrow::Cow::Owned(escaped) = printable::line(text) {
-        *text = escaped;
+fn text<T: AsRef<str> + From<String>>(text: &mut T) {
+    if let Cow::Owned(escaped) = printable::line(text.as_ref()) {
+        *text = escaped.into();
     }
 }
 
@@ -30,8 +32,8 @@ impl TraceKind {
             | TraceKind::HeaderRemoved(name)
             | TraceKind::Count { counter: name, .. }
             | TraceKind::Meter { meter: name, .. }
-            | TraceKind::Digest(name)
-            | TraceKind::Log(name) => text(name),
+            | TraceKind::Digest(name) => text(name),
+            TraceKind::Log(message) => text(message),
             TraceKind::Extract(of) => header(of),
             TraceKind::Transition { key, next } => {
                 key.iter_mut().for_each(value);
@@ -89,9 +91,9 @@ mod tests {
     fn a_name_or_a_message_of_the_program_is_one_line_of_a_trace() {
         let name = "forged\npacket 2 arrives\x1b[2J";
         let cell = TraceValue {
-            name: name.to_owned(),
+            name: name.into(),
             width_bits: 8,
-            value: vec![7],
+            value: [7].as_slice().into(),
             is_secret: false,
         };
         let read = TraceKind::RegisterRead {

@@ -65,7 +65,7 @@ impl Run<'_> {
         let model = &mut *self.model;
         let digest = self.engine.digest(&mut model.state, packet);
         let tracer = &mut model.state.tracer;
-        tracer.emit(|| TraceKind::Digest(digest.name.clone()));
+        tracer.emit(|| TraceKind::Digest(digest.name.as_str().into()));
         model.digests.push(digest, &mut model.state.counters);
     }
 

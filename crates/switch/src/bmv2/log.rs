@@ -206,11 +206,13 @@ impl Queue {
         self.is_room.notify_all();
     }
 
-    /// Moves what has been handed over.
+    /// Moves what has been handed over to where nothing is.
     fn take(&self, taken: &mut Vec<Entry>) {
         let mut gathered = lock(&self.gathered);
         let n_ready = std::mem::take(&mut gathered.n_ready);
-        taken.extend(gathered.entries.drain(..n_ready));
+        // All but those of the packet that is not done, and the memory of before.
+        std::mem::swap(taken, &mut gathered.entries);
+        gathered.entries.extend(taken.drain(n_ready..));
         if n_ready >= ENTRIES_WAITING_MAX {
             self.is_room.notify_all();
         }
