@@ -1,20 +1,19 @@
-"""README's conference by hand, pasted as it stands."""
+"""The conference by hand of docs/conference.md, pasted as it stands."""
 
 import subprocess
 
 from lab.process import REPOSITORY
 from lab.switch import RELEASE, SWITCH, require_build
 
-HEADING = "## A conference by hand\n"
+PAGE = REPOSITORY / "docs/conference.md"
 RUN_TIMEOUT_S = 120.0
 PROGRAMS = "$PWD/target/release"
 """Where `make build` puts them; those under test may be elsewhere."""
 
 
 def conference_by_hand() -> str:
-    """The one block of commands under the heading."""
-    section = (REPOSITORY / "README.md").read_text().split(HEADING)[1].split("\n## ")[0]
-    _, block, _ = section.split("```\n")
+    """The one block of commands of the page."""
+    _, block, _ = PAGE.read_text().split("```\n")
     assert PROGRAMS in block
     return block.replace(PROGRAMS, str(RELEASE))
 
