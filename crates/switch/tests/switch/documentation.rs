@@ -128,7 +128,11 @@ fn with_outputs(document: &str) -> String {
 
 #[test]
 fn the_documents_show_what_the_switch_prints() {
-    for path in ["docs/trace.md", "docs/switch.md"] {
+    for path in [
+        "docs/trace.md",
+        "docs/switch.md",
+        "testdata/trace/README.md",
+    ] {
         let document = read(path);
         assert!(document.contains("\n$ reprise-switch "), "{path}");
         let current = with_outputs(&document);
