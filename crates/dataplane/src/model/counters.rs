@@ -47,7 +47,7 @@ pub struct TableCounters {
 /// since [`crate::Switch::collect`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SwitchCounters {
-    /// Frames given to `handle_frame`, and frames of generators.
+    /// Frames that arrived, including those of generators.
     pub received: u64,
     /// Frames of generators.
     pub generated: u64,
@@ -55,7 +55,7 @@ pub struct SwitchCounters {
     pub created_by_clone: u64,
     /// Replicas made, except the one that the original packet becomes.
     pub created_by_replication: u64,
-    /// Frames returned by `poll_transmit` or `transmit`.
+    /// Frames that left by a port.
     pub transmitted: u64,
     /// Packet-ins.
     pub to_cpu: u64,
