@@ -187,12 +187,11 @@ impl From<MulticastGroup> for Written {
 /// Every multicast group, or every clone session. Ids are small, so the vector is indexed by id.
 #[derive(Debug)]
 pub(crate) struct ReplicationEntries {
-    /// As messages name one.
+    /// The word for messages.
     kind: &'static str,
     id_max: u32,
     /// By id, up to the highest id ever used.
     places: Vec<Option<ReplicationEntry>>,
-    /// The switch's ports that are down.
     down: PortSet,
     /// How many of them go to a multicast group.
     n_to_groups: usize,

@@ -139,8 +139,8 @@ fn n_clones(rounds: &Rounds) -> u32 {
     rounds.n_rounds + u32::from(matches!(rounds.end, RoundsEnd::Clone(_)))
 }
 
-/// Data of the last round's clone, made before its parent recirculated. Keeps the parent's length:
-/// a clone's length is not counted before it recirculates itself.
+/// Data of the last round's clone, made before its parent recirculated. Its length is stale, but is
+/// not read before the clone recirculates itself.
 fn clone_of(parent: &Common, session: u32, rounds: &Rounds) -> Common {
     let mut common = parent.of_copy(Stream::CloneSession(session));
     common.recirculations += n_clones(rounds).saturating_sub(1);
