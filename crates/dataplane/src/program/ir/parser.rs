@@ -47,7 +47,7 @@ pub enum ParserOp {
     },
     /// Ends the parser with an error unless a condition holds.
     Verify {
-        /// The condition.
+        /// The condition that must hold.
         condition: BoolExpr,
         /// The program's number of the error.
         error: Expr,
@@ -94,7 +94,7 @@ impl KeyPart {
 /// A transition to another state.
 #[derive(Debug, Clone)]
 pub struct Transition {
-    /// The condition.
+    /// What the key must match.
     pub case: TransitionCase,
     /// The next state; `None` ends the parser.
     pub next: Option<StateId>,

@@ -60,7 +60,7 @@ impl Loader<'_> {
         next(context, &names, pipeline.init_table.as_deref())
     }
 
-    /// A control that comes back to a node would never end.
+    /// Refuses a control with a cycle, which would never end.
     fn check_acyclic(&self) -> Load {
         #[derive(Clone, Copy, PartialEq)]
         enum Mark {
