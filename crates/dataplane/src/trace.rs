@@ -69,7 +69,6 @@ pub struct TraceValue {
 }
 
 impl TraceValue {
-    /// Removes the value if it is secret.
     pub(crate) fn hidden_if(mut self, is_secret: bool) -> Self {
         if is_secret {
             self.value.clear();
@@ -304,7 +303,6 @@ pub trait TraceSink: Send {
     }
 }
 
-/// Sends events to the sink, if one is set.
 #[derive(Default)]
 pub(crate) struct Tracer {
     sink: Option<Box<dyn TraceSink>>,
@@ -336,7 +334,6 @@ impl Tracer {
         }
     }
 
-    /// Names a copy of a packet.
     pub(crate) fn name_copy(&mut self, of: NameId, by: Stream) -> NameId {
         self.names.add_copy(of, by)
     }
@@ -349,7 +346,6 @@ impl Tracer {
         }
     }
 
-    /// Sets the packet of the following events.
     #[inline]
     pub(crate) fn set_packet(&mut self, now: Nanos, packet: NameId, pass: u32) {
         self.now = now;
@@ -360,14 +356,12 @@ impl Tracer {
         }
     }
 
-    /// Sets the source line of the following events.
     pub(crate) fn set_line(&mut self, line: impl FnOnce() -> Option<SourceLine>) {
         if self.sink.is_some() {
             self.source = line();
         }
     }
 
-    /// Sends an event, if a sink is set.
     #[inline]
     pub(crate) fn emit(&mut self, kind: impl FnOnce() -> TraceKind) {
         if self.sink.is_some() {

@@ -91,7 +91,6 @@ impl State {
         self.now
     }
 
-    /// Counts a drop and traces it for the current packet.
     pub(crate) fn count_drop(&mut self, reason: DropReason) {
         self.counters.count_drop(reason);
         self.tracer.emit(|| TraceKind::Drop(reason));

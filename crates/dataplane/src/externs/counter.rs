@@ -3,7 +3,6 @@
 
 use crate::{CounterId, CounterValue, program::ir::CounterArray};
 
-/// The indexed counter arrays of a program.
 #[derive(Debug)]
 pub(crate) struct Counters {
     arrays: Vec<Vec<CounterValue>>,

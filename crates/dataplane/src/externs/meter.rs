@@ -113,7 +113,6 @@ impl Rates {
     }
 }
 
-/// One meter; without rates it gives green.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
     rates: Option<Box<Rates>>,

@@ -187,7 +187,6 @@ pub(crate) struct Work<'a> {
     pub stride: usize,
 }
 
-/// The payload externs registered with a switch.
 #[derive(Default)]
 pub(crate) struct PayloadExterns {
     registered: Vec<(PayloadSignature, Box<dyn PayloadExtern>)>,

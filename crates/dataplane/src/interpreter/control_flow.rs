@@ -47,7 +47,6 @@ pub struct Pass<'a> {
     pub failed: Option<DropReason>,
 }
 
-/// What an action does after a primitive.
 enum Flow {
     Next,
     Jump(usize),

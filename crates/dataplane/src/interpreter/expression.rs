@@ -16,7 +16,6 @@ use crate::{
     value::{self, Int},
 };
 
-/// What an expression may read.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
     pub ir: &'a Ir,

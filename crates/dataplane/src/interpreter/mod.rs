@@ -68,7 +68,6 @@ struct Interpreter {
     free: Vec<u32>,
     /// Unused header vectors with stale contents.
     spare_vectors: Vec<Phv>,
-    /// Unused frame buffers.
     spare_buffers: Vec<Arc<Vec<u8>>>,
     payload_ids: PayloadIds,
 }
@@ -112,7 +111,6 @@ fn priority(ir: &Ir, phv: &Phv) -> u64 {
     field.map_or(0, |field| value::low_u64(phv.get(field)))
 }
 
-/// Borrows the parts of a packet that a pass uses.
 fn carried(packet: &mut Packet) -> Carried<'_> {
     Carried {
         phv: &mut packet.phv,
@@ -138,7 +136,6 @@ fn run_parser(state: &mut State, packet: &mut Packet) -> u32 {
     outcome.error
 }
 
-/// Runs parser and checksum verification, and writes their results to the metadata.
 fn parse_and_verify(ir: &Ir, state: &mut State, packet: &mut Packet) {
     let error = run_parser(state, packet);
     let right = checksum::verify(&mut state.pass(carried(packet)));
@@ -163,7 +160,6 @@ fn run_control(state: &mut State, packet: &mut Packet, stage: Stage) -> Option<D
     pass.failed
 }
 
-/// Sets the metadata for the parser and ingress.
 fn start_ingress(ir: &Ir, packet: &mut Packet, input: &IngressInput) {
     let phv = &mut packet.phv;
     for (field, value) in packet.kept.drain(..) {
@@ -188,7 +184,6 @@ fn start_ingress(ir: &Ir, packet: &mut Packet, input: &IngressInput) {
     packet.ingress_bytes = input.ingress_bytes;
 }
 
-/// Sets the metadata for egress.
 fn start_egress(ir: &Ir, now: Nanos, packet: &mut Packet, input: &EgressInput) {
     let (egress, enqueued) = (timestamp(ir, now), timestamp(ir, input.enqueued));
     let packet_length = packet.packet_length;
@@ -254,7 +249,6 @@ impl Interpreter {
         &mut self.packets[packet.0 as usize]
     }
 
-    /// Stores a packet and returns its handle.
     fn insert(&mut self, packet: Packet) -> PacketHandle {
         if let Some(place) = self.free.pop() {
             self.packets[place as usize] = packet;
@@ -265,7 +259,6 @@ impl Interpreter {
         PacketHandle(place)
     }
 
-    /// Parser and checksum verification at the start of ingress.
     fn begin_ingress(
         &mut self,
         state: &mut State,
@@ -313,7 +306,6 @@ impl Interpreter {
         }
     }
 
-    /// A buffer with what `write` appends.
     fn buffer_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Arc<Vec<u8>> {
         let mut bytes = self.spare_buffers.pop().unwrap_or_default();
         let room = Arc::make_mut(&mut bytes);
@@ -322,7 +314,6 @@ impl Interpreter {
         bytes
     }
 
-    /// Lets an extern replace the payload of the deparsed frame.
     fn change_payload(
         &mut self,
         state: &mut State,
@@ -454,7 +445,6 @@ impl Engine for Interpreter {
         digest::take(&pass, asked.expect("the pass asked for a digest"))
     }
 
-    /// An ingress clone has the headers as they arrived, by a re-parse of the frame.
     fn clone_ingress(
         &mut self,
         state: &mut State,
@@ -521,7 +511,6 @@ impl Engine for Interpreter {
         }
     }
 
-    /// An egress clone has the current headers and only its field list's metadata.
     fn clone_egress(
         &mut self,
         _state: &mut State,

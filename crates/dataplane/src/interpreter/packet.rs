@@ -86,7 +86,6 @@ impl HeldFrame {
         Payload::new(Arc::new(rest.into_owned()), 0)
     }
 
-    /// Truncates the frame to `len` bytes, if given.
     pub(crate) fn truncate(&mut self, len: Option<usize>) {
         let Some(len) = len else { return };
         self.payload.truncate(len.saturating_sub(self.head.len()));

@@ -11,7 +11,6 @@ use crate::{
     value::{self, Int},
 };
 
-/// The result of parsing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// Bytes extracted or skipped.

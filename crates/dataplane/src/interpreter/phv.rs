@@ -151,7 +151,6 @@ impl Phv {
         self.variable_bits[header.index()] = 0;
     }
 
-    /// The header's current length on the wire.
     pub(crate) fn header_bytes(&self, ir: &Ir, header: HeaderId) -> usize {
         let fixed = ir.headers[header.index()].fixed_bits;
         ((fixed + self.variable_bits[header.index()]) / 8) as usize

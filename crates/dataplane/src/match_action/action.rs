@@ -25,7 +25,6 @@ impl Call {
         }
     }
 
-    /// Converts to the control plane's form.
     pub(crate) fn to_control(&self, info: &ActionInfo) -> ActionCall {
         let args = info.params.iter().zip(self.args.iter());
         let args = args.map(|(param, arg)| value::to_canonical_bytes(arg, param.width_bits));

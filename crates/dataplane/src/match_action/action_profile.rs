@@ -45,7 +45,6 @@ pub struct Choices<T> {
 }
 
 impl<T> Choices<T> {
-    /// Takes items with weight and watched port.
     pub(crate) fn new(items: impl IntoIterator<Item = (u32, Option<PortId>, T)>) -> Self {
         let (mut sum, mut watches) = (0, Vec::new());
         let items = items.into_iter().map(|(weight, watch, item)| {
@@ -72,7 +71,6 @@ impl<T> Choices<T> {
         self.items.get(position).map(|(_, item)| item)
     }
 
-    /// Selects among the items whose ports are up.
     fn choose_up(&self, number: u64, down: &PortSet) -> Option<&T> {
         let is_up = |watch: Option<PortId>| watch.is_none_or(|port| !down.contains(port));
         let up = || self.iter().filter(|(_, watch, _)| is_up(*watch));
@@ -87,7 +85,6 @@ impl<T> Choices<T> {
         chosen.map(|(_, _, item)| item)
     }
 
-    /// The items with weight and watched port.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Option<PortId>, &T)> {
         let before = [0]
             .into_iter()
@@ -121,10 +118,8 @@ struct Group {
     uses: usize,
 }
 
-/// The members and groups of an action profile.
 #[derive(Debug, Clone)]
 pub(crate) struct Profile {
-    /// The name for messages.
     what: String,
     max_size: usize,
     members: Vec<Option<Member>>,
@@ -174,7 +169,6 @@ impl Profile {
         self.member(handle).map(|member| member.id)
     }
 
-    /// The handle of a member's id.
     pub(crate) fn handle(&self, id: u32) -> Controlled<MemberHandle> {
         let handle = self.handles.get(&id).copied();
         handle.ok_or_else(|| self.without("member", id))
@@ -265,7 +259,6 @@ impl Profile {
         members.map(|member| (member.id, &member.call))
     }
 
-    /// Whether there are members or groups.
     pub(crate) fn has_members(&self) -> bool {
         !self.handles.is_empty() || !self.groups.is_empty()
     }
@@ -370,7 +363,6 @@ impl Profile {
         group.uses
     }
 
-    /// Every group, by id.
     pub(crate) fn groups(&self) -> impl Iterator<Item = ProfileGroup> {
         self.groups.iter().map(|(id, group)| {
             let (mut members, mut watched) = (Vec::new(), Vec::new());

@@ -128,7 +128,6 @@ fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Control
     })
 }
 
-/// Converts an entry's key to the control plane's form.
 pub(crate) fn to_fields(info: &TableInfo, key: &[Matcher]) -> Vec<MatchField> {
     let fields = info.key.iter().zip(key).map(|(field, matcher)| {
         let bytes = |value: &Int| value::to_canonical_bytes(value, field.width_bits);
@@ -152,7 +151,6 @@ pub(crate) fn to_fields(info: &TableInfo, key: &[Matcher]) -> Vec<MatchField> {
     fields.collect()
 }
 
-/// Checks and converts an action call of a table.
 pub(crate) fn to_call(
     info: &TableInfo,
     actions: &[ActionInfo],

@@ -45,7 +45,6 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Creates tables with the program's entries and default actions.
     pub(crate) fn new(program: &Program, now: Nanos) -> Self {
         let tables = program.tables.iter().zip(&program.ir.table_inits);
         let tables = tables.map(|(info, init)| Table::new(info, init, now));
@@ -63,7 +62,6 @@ impl Tables {
         self.tables.get(id.index())
     }
 
-    /// A table and its action profile, if it has one.
     pub(crate) fn table_mut(
         &mut self,
         id: TableId,
@@ -83,7 +81,6 @@ impl Tables {
         self.profiles.get(id.index())
     }
 
-    /// Sets which ports are down, for every action profile.
     pub(crate) fn set_ports_down(&mut self, down: PortSet) {
         for profile in &mut self.profiles {
             profile.down = down;
@@ -104,7 +101,6 @@ impl Tables {
         self.tables[id.index()].lookup(info, &self.key, &mut self.key_bytes)
     }
 
-    /// The key of the last lookup, for traces.
     pub(crate) fn last_key(&self, info: &TableInfo) -> Vec<TraceValue> {
         let fields = info.key.iter().zip(&self.key);
         fields

@@ -26,7 +26,6 @@ enum Index {
     Ordered(OrderedIndex),
 }
 
-/// A stored entry.
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
     pub key: Vec<Matcher>,
@@ -39,7 +38,6 @@ pub(crate) struct Slot {
     pub idle_timeout_ns: u64,
 }
 
-/// A saved entry.
 #[derive(Debug, Clone)]
 pub(crate) struct SlotSnapshot {
     pub entry: EntryIndex,
@@ -149,7 +147,6 @@ impl Table {
         }
     }
 
-    /// The parts of an entry that an engine needs.
     pub(crate) fn view(&self, entry: EntryIndex) -> Option<EntryView<'_>> {
         let slot = self.slot(entry)?;
         Some(EntryView {
@@ -199,7 +196,6 @@ impl Table {
         self.slot(entry).map(|slot| &slot.action)
     }
 
-    /// Runs an entry's meter and returns the colour.
     pub(crate) fn color(
         &mut self,
         entry: EntryIndex,
@@ -250,7 +246,6 @@ impl Table {
         format!("({})", fields.collect::<Vec<_>>().join(", "))
     }
 
-    /// Looks up an entry by key and priority.
     pub(crate) fn find(&self, key: &[Matcher], priority: i32) -> Option<EntryIndex> {
         self.by_key.get(&(key.to_vec(), priority)).copied()
     }
@@ -279,7 +274,6 @@ impl Table {
         watch(&mut self.next_idle, last_hit, idle_timeout_ns);
     }
 
-    /// When to search for idle entries.
     pub(crate) fn next_idle(&self) -> Option<Nanos> {
         self.next_idle.map(|at| at.max(self.next_sweep))
     }
@@ -333,7 +327,6 @@ impl Table {
         Ok((entry, slot))
     }
 
-    /// Saves an entry.
     pub(crate) fn snapshot(&self, key: &[Matcher], priority: i32) -> Option<SlotSnapshot> {
         let entry = self.find(key, priority)?;
         let younger = match &self.index {
@@ -449,7 +442,6 @@ fn watch(next: &mut Option<Nanos>, last_hit: Nanos, idle_timeout_ns: u64) {
     }
 }
 
-/// The error for an entry that does not exist.
 pub(crate) fn no_entry(info: &TableInfo) -> ControlError {
     let message = format!("table \"{}\" has no such entry", info.name);
     ControlError::new(ControlErrorKind::NotFound, message)
@@ -483,7 +475,6 @@ impl TableView<'_> {
         })
     }
 
-    /// The entries in a range of slots, in order.
     pub(crate) fn entries_in(&self, places: Range<usize>) -> Vec<TableEntry> {
         let places = places.start..places.end.min(self.table.n_places());
         let entries = places.map(EntryIndex);
@@ -494,7 +485,6 @@ impl TableView<'_> {
         Some(call.to_control(self.actions.get(call.action.index())?))
     }
 
-    /// Converts an action to the control plane's ids.
     pub(crate) fn action(&self, action: &EntryAction) -> Option<TableAction> {
         Some(match action {
             EntryAction::Call(call) => TableAction::Call(self.call(call)?),

@@ -31,7 +31,6 @@ impl OrderedIndex {
         })
     }
 
-    /// The entries in search order.
     pub(super) fn in_order(&self) -> impl Iterator<Item = EntryIndex> {
         self.order.iter().map(|(_, entry)| *entry)
     }

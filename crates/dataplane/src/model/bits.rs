@@ -2,7 +2,6 @@
 
 use crate::value::{self, Int};
 
-/// Appends bit fields to a byte vector.
 #[derive(Debug, Default)]
 pub(crate) struct BitWriter {
     bytes: Vec<u8>,

@@ -11,7 +11,6 @@ use crate::{
     limits, switch::Switch,
 };
 
-/// The state of a generator's run.
 #[derive(Debug, Clone, Copy)]
 enum Run {
     Stopped,

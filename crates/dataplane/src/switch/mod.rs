@@ -25,7 +25,8 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DrainToken(u64);
 
-/// The switch: a pure state machine from (program, state, time, frame) to frames.
+/// The switch: a pure state machine from (program, state, time, frame) to frames. Each control call
+/// is atomic and takes effect between two passes.
 ///
 /// Scheduling is part of the semantics: egress work comes first, then recirculated and resubmitted
 /// packets, then new frames. So the passes of one packet run back to back unless a rate holds a
@@ -211,7 +212,6 @@ impl Switch {
         self.admit(now, port, frame, name)
     }
 
-    /// Counts a frame and traces its arrival.
     #[inline]
     fn begin_frame(&mut self, now: Nanos, port: PortId, frame: &[u8]) -> NameId {
         self.n_frames += 1;

@@ -226,7 +226,6 @@ fn ends_stage(kind: &TraceKind) -> bool {
     )
 }
 
-/// p4c's names of the parts.
 fn stage_name(stage: Stage) -> &'static str {
     match stage {
         Stage::Parser => "Parser 'parser'",
@@ -236,7 +235,6 @@ fn stage_name(stage: Stage) -> &'static str {
     }
 }
 
-/// The lines of one event.
 struct Lines<'a> {
     text: &'a mut String,
     ends: &'a mut Vec<(Severity, usize)>,
@@ -439,7 +437,6 @@ impl Lines<'_> {
     }
 }
 
-/// One line per key field.
 fn key_lines(key: &[TraceValue]) -> String {
     let widest = key.iter().map(|field| field.name.len()).max();
     let width = widest.unwrap_or(0).max(KEY_NAME_WIDTH);
@@ -456,7 +453,6 @@ fn key_lines(key: &[TraceValue]) -> String {
     out
 }
 
-/// Formats a value; hides a secret.
 fn shown(value: &TraceValue, form: fn(&[u8]) -> String) -> String {
     match value.is_secret {
         true => HIDDEN.to_owned(),
@@ -464,7 +460,6 @@ fn shown(value: &TraceValue, form: fn(&[u8]) -> String) -> String {
     }
 }
 
-/// Hexadecimal digits of all bytes.
 fn hexadecimal(value: &[u8]) -> String {
     const DIGITS: [u8; 16] = *b"0123456789abcdef";
     let digits = value.iter().flat_map(|byte| [byte >> 4, byte & 15]);

@@ -67,7 +67,6 @@ impl Names {
         self.add(label)
     }
 
-    /// Frees the name of a packet that left the switch.
     pub(super) fn remove(&mut self, id: NameId) {
         if let Some(place) = self.place(id)
             && place.take().is_some()

@@ -26,7 +26,6 @@ const SCALARS: &str = "scalars.";
 pub struct TraceRenderer {
     /// Packet and pass of the last headline.
     headline: Option<(Arc<str>, u32)>,
-    /// Time of the last headline.
     now: Option<Nanos>,
     stage: Option<Stage>,
     /// Whether an action of a table runs, not the control itself.
@@ -292,7 +291,6 @@ fn format_number(name: &str, width_bits: u32, value: &[u8]) -> String {
     }
 }
 
-/// A mask for people.
 pub(crate) fn format_mask(name: &str, width_bits: u32, value: &[u8]) -> String {
     match is_address(name) {
         true => format_value(name, width_bits, value),
@@ -318,7 +316,6 @@ impl fmt::Display for TraceIndex {
     }
 }
 
-/// Formats a single event.
 struct Line<'a>(&'a TraceKind);
 
 impl fmt::Display for Line<'_> {

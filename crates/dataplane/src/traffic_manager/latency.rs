@@ -180,7 +180,6 @@ impl Latencies {
         Some(times)
     }
 
-    /// Looks up a stream and sets `last_stream`.
     #[cold]
     fn find_stream(&mut self, stream: Stream) {
         let place = |streams: &[(Stream, Times)], stream| {
@@ -237,7 +236,6 @@ impl Latencies {
         }
     }
 
-    /// Returns the longest times since the last call.
     pub(crate) fn take_recent(&mut self) -> RecentMaxima {
         let ports = (0..).map(PortId).zip(&mut self.ports);
         let ports =

@@ -31,7 +31,6 @@ impl LookAhead {
         }
     }
 
-    /// Counts an egress pass.
     pub(crate) fn earn(&mut self) {
         self.earn_many(1);
     }
@@ -52,7 +51,6 @@ impl LookAhead {
         }
     }
 
-    /// Whether a look-ahead is allowed now.
     pub(crate) fn is_due(&self) -> bool {
         self.n_passes_left() == 0
     }

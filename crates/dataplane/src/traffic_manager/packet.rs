@@ -10,7 +10,6 @@ use crate::{
     trace::NameId,
 };
 
-/// Data that every packet has, in any queue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Common {
     /// The drain epoch in which the root frame arrived.
@@ -46,7 +45,6 @@ impl Common {
     }
 }
 
-/// A packet that waits for ingress.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IngressPacket {
     pub common: Common,
@@ -64,7 +62,6 @@ pub(crate) struct EgressPacket {
     pub enqueued: Nanos,
 }
 
-/// The destination of one copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub port: PortId,

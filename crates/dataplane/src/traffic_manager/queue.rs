@@ -35,7 +35,6 @@ type Order = (Nanos, Reverse<usize>, u64);
 /// Packets in each queue of one port.
 type Depths = [usize; N_QUEUES];
 
-/// An item of a ring.
 #[derive(Debug)]
 enum Entry {
     One(Place, EgressPacket),
@@ -255,7 +254,6 @@ pub(crate) struct EgressQueues {
     deepest: Vec<usize>,
 }
 
-/// A dequeued packet.
 pub(crate) struct Departure {
     pub place: Place,
     pub queue: usize,
@@ -276,7 +274,6 @@ pub(crate) struct ReplicaBatch {
 }
 
 impl ReplicaBatch {
-    /// Destinations of the copies.
     pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
         let places = self.copies.places.get(self.n_left..).unwrap_or_default();
         places.iter().map(|place| Place {
@@ -293,7 +290,6 @@ fn take_one(depths: &mut [Depths], port: PortId, queue: usize) -> usize {
     *depth
 }
 
-/// The filled ring of the highest priority.
 fn next_ring(filled: u8) -> Option<usize> {
     filled.checked_ilog2().map(|queue| queue as usize)
 }
@@ -353,7 +349,6 @@ impl EgressQueues {
         }
     }
 
-    /// Holds or releases a port.
     pub(crate) fn hold(&mut self, port: PortId, is_held: bool) {
         if is_held {
             self.holds.get_or_insert_default().held.insert(port);
@@ -664,7 +659,6 @@ mod tests {
         Some(format!("{:?} {queue:?} {:?}", next.place, next.packet))
     }
 
-    /// A linear congruential generator.
     struct Numbers(u64);
 
     impl Numbers {
@@ -775,7 +769,6 @@ mod tests {
         assert!(timed.is_empty());
     }
 
-    /// Queues one packet.
     fn push(queues: &mut EgressQueues, now: Nanos, port: u16, queue: usize, handle: u32) {
         let place = Place {
             port: PortId(port),

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use super::{interval_ns, packet::IngressPacket};
 use crate::Nanos;
 
-/// Recirculated and resubmitted packets, in order of arrival.
 #[derive(Debug)]
 pub(crate) struct RecirculationQueue {
     capacity: usize,

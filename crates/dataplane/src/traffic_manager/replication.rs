@@ -12,7 +12,6 @@ use crate::{
     limits, missing, model::PortSet, refuse,
 };
 
-/// The copies that a group or session makes.
 #[derive(Debug)]
 pub(crate) struct Copies {
     pub replicas: Box<[Replica]>,
@@ -187,7 +186,6 @@ impl From<MulticastGroup> for Written {
 /// Every multicast group, or every clone session. Ids are small, so the vector is indexed by id.
 #[derive(Debug)]
 pub(crate) struct ReplicationEntries {
-    /// The word for messages.
     kind: &'static str,
     id_max: u32,
     /// By id, up to the highest id ever used.
@@ -336,7 +334,6 @@ impl ReplicationEntries {
         Ok(())
     }
 
-    /// Adds, replaces or removes.
     fn set(&mut self, id: u32, entry: Option<ReplicationEntry>) {
         let place = id as usize;
         if place >= self.places.len() {

@@ -84,7 +84,6 @@ impl Run<'_> {
         n_sent
     }
 
-    /// Announces upcoming frames to the engine.
     #[inline]
     fn prefetch(&mut self, n_ahead: usize) {
         while self.n_prefetched <= n_ahead
@@ -153,7 +152,6 @@ impl Run<'_> {
     }
 }
 
-/// The queue of a priority, if there is one.
 pub(super) fn queue(priority: u64) -> Option<usize> {
     let queue = usize::try_from(priority).ok()?;
     (queue < limits::EGRESS_QUEUES_PER_PORT).then_some(queue)

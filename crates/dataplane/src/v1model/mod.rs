@@ -154,7 +154,6 @@ impl V1Model {
         inside.leave_many(common.epoch, n_copies.into());
     }
 
-    /// Removes a packet from the packets inside.
     pub(crate) fn leave(&mut self, common: &Common) {
         self.traffic.inside.leave(common.epoch);
         self.state.tracer.forget(common.name);
@@ -165,7 +164,6 @@ fn is_plain(state: &State, cpu_port: Option<PortId>, port: PortId) -> bool {
     cpu_port != Some(port) && state.counters.has_port(port) && !state.ports_disabled.contains(port)
 }
 
-/// The engine's input for an ingress pass.
 #[inline]
 fn ingress_input(waiting: &IngressPacket) -> IngressInput {
     let is_new = waiting.instance_type == InstanceType::Normal;
@@ -240,7 +238,6 @@ impl Run<'_> {
         frame
     }
 
-    /// Parser, checksum verification and ingress, and what follows.
     fn ingress(&mut self, waiting: &IngressPacket) -> usize {
         self.trace_packet(&waiting.common);
         let input = ingress_input(waiting);
@@ -259,7 +256,6 @@ impl Run<'_> {
         self.finish_egress(&waiting.common, port, &outcome)
     }
 
-    /// Egress of a dequeued packet, and what follows.
     fn egress(&mut self, departure: &Departure) -> usize {
         let place = &departure.place;
         let waiting = &departure.packet;

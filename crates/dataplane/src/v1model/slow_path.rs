@@ -12,7 +12,6 @@ use crate::{
     traffic_manager::packet::{Common, EgressPacket, IngressPacket, Place},
 };
 
-/// The path of a packet to egress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     pub port: PortId,
@@ -69,7 +68,6 @@ impl Run<'_> {
         model.digests.push(digest, &mut model.state.counters);
     }
 
-    /// Returns a packet to ingress as it arrived.
     fn resubmit(&mut self, mut waiting: IngressPacket) {
         waiting.common.resubmits += 1;
         if waiting.common.resubmits > limits::RESUBMITS_PER_PACKET_MAX {
@@ -92,7 +90,6 @@ impl Run<'_> {
         self.model.traffic.recirculation.push(now, waiting);
     }
 
-    /// Queues a packet at an output port.
     pub(super) fn enqueue(&mut self, way: Way, common: &Common, packet: PacketHandle) {
         self.trace_packet(common);
         let Way { port, .. } = way;
@@ -152,7 +149,6 @@ impl Run<'_> {
         next.map_or(0, |clone| self.egress(&clone))
     }
 
-    /// Returns a deparsed packet to ingress.
     fn recirculate(&mut self, mut common: Common, packet: PacketHandle, frame_len_bytes: usize) {
         common.recirculations += 1;
         if common.recirculations > limits::RECIRCULATIONS_PER_PACKET_MAX {
@@ -209,7 +205,6 @@ impl Run<'_> {
         1
     }
 
-    /// Gives a frame to the caller's `send`.
     #[inline]
     pub(super) fn hand_over(&mut self, port: PortId, packet: PacketHandle) {
         let frame = self.engine.frame(packet);
@@ -232,7 +227,6 @@ impl Run<'_> {
         self.engine.discard(packet);
     }
 
-    /// Drops a packet and counts it.
     pub(super) fn end(&mut self, common: &Common, packet: PacketHandle, reason: DropReason) {
         self.model.state.count_drop(reason);
         self.model.leave(common);

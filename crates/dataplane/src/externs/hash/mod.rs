@@ -87,7 +87,6 @@ fn internet_checksum(bytes: &[u8]) -> u16 {
     !u16::try_from(sum).expect("folded to 16 bits")
 }
 
-/// Reads up to eight bytes as a big-endian number.
 fn big_endian(bytes: &[u8]) -> u64 {
     let bytes = bytes.iter();
     bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte))

@@ -34,7 +34,6 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Parses a name of BMv2 JSON.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "csum16" | "cksum16" => Self::Csum16,

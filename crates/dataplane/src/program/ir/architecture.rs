@@ -144,7 +144,6 @@ macro_rules! field {
     };
 }
 
-/// A field of the intrinsic metadata.
 macro_rules! intrinsic {
     ($meaning:ident, $name:literal) => {
         field!($meaning, "intrinsic_metadata", $name)

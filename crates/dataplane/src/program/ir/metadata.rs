@@ -120,7 +120,6 @@ pub struct Queueing {
 }
 
 impl StandardMetadata {
-    /// Appends a field to those written at a moment.
     pub(crate) fn write_at(&mut self, moment: Moment, meaning: Meaning) {
         if let Some(field) = self.get(meaning) {
             self.written[moment as usize].push((meaning, field));

@@ -277,7 +277,6 @@ impl Ir {
         }
     }
 
-    /// A union of a stack; `None` beyond its end.
     pub(crate) fn union_element(&self, stack: UnionStackId, index: usize) -> Option<UnionId> {
         let elements = &self.union_stacks[stack.index()].elements;
         elements.get(index).copied()
@@ -305,7 +304,6 @@ impl Ir {
         &self.unions[example.index()].members
     }
 
-    /// Whether a field exists and holds a secret.
     pub(crate) fn has_secret(&self, field: Option<FieldId>) -> bool {
         field.is_some_and(|field| self.secrets.has_field(field))
     }
@@ -334,7 +332,6 @@ pub struct Secrets {
     payload_arguments: BTreeSet<(PayloadExternId, usize)>,
     /// Arrays in which a secret selects the cell.
     indexed: BTreeSet<Array>,
-    /// Whether a secret selects a clone session.
     are_in_sessions: bool,
 }
 

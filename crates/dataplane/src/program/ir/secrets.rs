@@ -13,7 +13,6 @@ use super::{
 use crate::{RegisterId, program::ParamInfo};
 
 impl Secrets {
-    /// Analyses a program whose actions have these parameters.
     pub(crate) fn of(ir: &Ir, params: &[&[ParamInfo]]) -> Secrets {
         let registers = (0..).map(RegisterId).zip(&ir.registers);
         let registers = registers.filter(|(_, register)| register.is_secret);
@@ -83,7 +82,6 @@ impl Secrets {
         self.indexed.contains(&array)
     }
 
-    /// Whether a secret selects the session of a clone.
     pub(crate) fn choose_sessions(&self) -> bool {
         self.are_in_sessions
     }
@@ -144,12 +142,10 @@ impl Secrets {
     }
 }
 
-/// The reads and writes of one statement.
 struct Flow<'a> {
     secrets: &'a Secrets,
     ir: &'a Ir,
     params: &'a [ParamInfo],
-    /// Whether the statement reads a secret.
     is_secret: bool,
     copied: Vec<HeaderId>,
     turned: Vec<HeaderId>,

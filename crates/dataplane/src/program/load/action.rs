@@ -17,11 +17,9 @@ use crate::{
     value::{self, Int},
 };
 
-/// A primitive call with its position for error messages.
 struct Call<'l, 'a> {
     at: At<'l, 'a>,
     json: &'l JsonPrimitive,
-    /// Number of primitives of the action.
     primitives: usize,
 }
 
@@ -384,7 +382,6 @@ impl Call<'_, '_> {
 }
 
 impl At<'_, '_> {
-    /// Parses the arguments of an action call.
     pub(super) fn arguments(&self, action: &ActionInfo, data: &[String]) -> Load<Vec<Int>> {
         let ActionInfo { name, params } = action;
         let (expected, found) = (params.len(), data.len());
@@ -408,7 +405,6 @@ impl At<'_, '_> {
     }
 }
 
-/// Whether an action is listed twice.
 pub(super) fn has_duplicates(ids: &[ActionId]) -> bool {
     let mut seen = HashSet::new();
     !ids.iter().all(|id| seen.insert(*id))

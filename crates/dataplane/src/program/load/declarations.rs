@@ -232,7 +232,6 @@ impl At<'_, '_> {
     }
 }
 
-/// Resolves a list of JSON ids.
 fn by_ids<T: Copy>(
     context: &Context,
     names: &HashMap<u32, T>,

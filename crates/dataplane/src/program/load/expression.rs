@@ -15,7 +15,6 @@ use crate::{
 /// BMv2's hidden validity field of every header.
 const VALID_FIELD: &str = "$valid$";
 
-/// An expression of any type.
 #[derive(Debug)]
 pub(super) enum Typed {
     Number(Expr),
@@ -58,7 +57,6 @@ impl At<'_, '_> {
         self.as_stack(self.typed(value, 0)?)
     }
 
-    /// Something that can be assigned to.
     pub(super) fn place(&self, value: &Value) -> Load<Place> {
         match self.number(value)? {
             Expr::Field(field) => Ok(Place::Field(field)),

@@ -62,7 +62,6 @@ impl Context {
         Err(self.error(message))
     }
 
-    /// A position within this one.
     fn within(&self, part: &str) -> Self {
         Self {
             place: format!("{}: {part}", self.place),
@@ -94,7 +93,6 @@ impl Context {
     }
 }
 
-/// Objects by name and by JSON id.
 #[derive(Default)]
 struct Names<'a> {
     headers: HashMap<&'a str, HeaderId>,
@@ -165,7 +163,6 @@ fn index_u32(index: usize) -> u32 {
     u32::try_from(index).expect("a program in memory has fewer than 2^32 of anything")
 }
 
-/// The source position of an object, if the JSON has one.
 fn source_line(info: &Option<json::SourceInfo>) -> Option<SourceLine> {
     info.as_ref().map(|info| SourceLine {
         file: info.filename.as_str().into(),
@@ -255,7 +252,6 @@ fn keep_secrets(ir: &mut Ir, actions: &[ActionInfo]) {
     ir.secrets = secrets;
 }
 
-/// Removes secret arguments from a log message.
 fn hide_arguments(primitive: &mut Primitive, is_secret: impl Fn(&Expr) -> bool) {
     if let Primitive::Log { args, .. } = primitive {
         let secret = args.iter_mut();

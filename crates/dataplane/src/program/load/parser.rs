@@ -200,7 +200,6 @@ impl At<'_, '_> {
         })
     }
 
-    /// Whether the extracted header has a varbit field.
     fn is_variable(&self, target: &ExtractTarget) -> bool {
         let ir = &self.loader.ir;
         let header = match target {

@@ -13,7 +13,6 @@ use crate::{
 };
 
 impl At<'_, '_> {
-    /// Parses a call of a payload extern.
     pub(super) fn payload_call(&self, json: &JsonPrimitive) -> Load<Primitive> {
         let (given, _) = &self.loader.payload_externs;
         let Some(signature) = given.iter().find(|it| it.name == json.op) else {

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use super::{Context, Load, Loader, index_u32, source_line};
 use crate::program::ir::{NextNode, Node, NodeId};
 
-/// Nodes of one control, by name.
 pub(super) type NodeNames<'a> = HashMap<&'a str, NodeId>;
 
 impl Loader<'_> {

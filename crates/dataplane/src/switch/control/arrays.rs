@@ -12,7 +12,6 @@ use crate::{
     value,
 };
 
-/// Each call is atomic and takes effect between two passes.
 impl Switch {
     /// Reads a cell of a counter array.
     ///

@@ -6,7 +6,6 @@ use crate::{
     switch::{Switch, generator::Generator},
 };
 
-/// Each call is atomic.
 impl Switch {
     /// Adds a generator with an id from 1, and starts it if `runs`.
     ///
@@ -69,7 +68,6 @@ fn not_found<T>(id: u32) -> Controlled<T> {
     refuse(ControlErrorKind::NotFound, message)
 }
 
-/// Checks id and configuration.
 fn expect_possible(id: u32, config: &GeneratorConfig) -> Controlled {
     let wrong = |message: String| invalid(format!("generator {id}: {message}"));
     let GeneratorConfig {

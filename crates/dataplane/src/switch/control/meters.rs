@@ -11,7 +11,6 @@ use crate::{
     },
 };
 
-/// Each call is atomic and takes effect between two passes.
 impl Switch {
     fn declared_meter(&self, meter: MeterId) -> Controlled<&MeterArray> {
         let meters = &self.loaded()?.program.ir.meters;

@@ -9,7 +9,6 @@ use crate::{
     switch::Switch,
 };
 
-/// Each call is atomic and takes effect between two passes.
 impl Switch {
     fn profile_mut(&mut self, id: ActionProfileId) -> Controlled<&mut Profile> {
         let profile = self.loaded_mut()?.tables.profiles.get_mut(id.index());

@@ -19,7 +19,6 @@ use crate::{
     switch::Switch,
 };
 
-/// A table with its declaration and the objects that its entries use.
 pub(super) struct Target<'a> {
     pub info: &'a TableInfo,
     pub table: &'a mut Table,
@@ -33,7 +32,6 @@ impl Target<'_> {
         format!("table \"{}\"", self.info.name)
     }
 
-    /// Checks and converts an entry's key and priority.
     pub(super) fn key(&self, key: &[MatchField], priority: i32) -> Controlled<Vec<Matcher>> {
         let what = self.what();
         if self.info.has_priority() && priority <= 0 {
@@ -62,7 +60,6 @@ impl Target<'_> {
         self.meter.ok_or_else(|| no_direct("meter", self.info))
     }
 
-    /// Makes an entry's meter, if the table has meters.
     fn meter(&self, config: Option<MeterConfig>) -> Controlled<Option<Box<Meter>>> {
         if let Some(config) = &config {
             check_meter(&self.what(), self.metered()?, config)?;
@@ -78,7 +75,6 @@ impl Target<'_> {
         invalid(format!("{} has no idle timeouts", self.what()))
     }
 
-    /// Checks and converts the action of an entry or of the default action.
     fn action(&self, action: &TableAction, is_default: bool) -> Controlled<EntryAction> {
         let what = self.what();
         let to_call = |call| match_action::to_call(self.info, self.actions, call);
@@ -155,8 +151,6 @@ pub(super) fn check_meter(what: &str, kind: MeterKind, config: &MeterConfig) -> 
     Ok(())
 }
 
-/// The calls behind P4Runtime's table entities. Each call is atomic and takes effect between two
-/// passes.
 impl Switch {
     pub(super) fn target(&mut self, id: TableId) -> Controlled<Target<'_>> {
         let State {

@@ -8,7 +8,6 @@ use crate::{
     traffic_manager::{TrafficManager, replication::Written},
 };
 
-/// Each call is atomic and takes effect between two passes.
 impl Switch {
     fn write_traffic(
         &mut self,
@@ -164,7 +163,6 @@ impl Switch {
     }
 }
 
-/// Checks port and queue numbers.
 fn check_queues(queues: Queues) -> Controlled {
     let (max_port, n_queues) = (limits::PORT_ID_MAX, limits::EGRESS_QUEUES_PER_PORT);
     match queues {

@@ -11,7 +11,6 @@ use crate::{
     value::{self, Int},
 };
 
-/// Each call is atomic and takes effect between two passes.
 impl Switch {
     /// Replaces the members of a value set; each has one match per part of its key. Ranges are not
     /// supported, as in BMv2.
@@ -63,7 +62,6 @@ fn member(what: &str, parts: &[u32], fields: Vec<MatchField>) -> Controlled<Memb
     })
 }
 
-/// Converts a match to value and mask.
 fn masked(what: &str, bits: u32, field: &MatchField) -> Controlled<(Int, Int)> {
     Ok(match field {
         MatchField::Exact(value) | MatchField::Optional(Some(value)) => {
