@@ -1,12 +1,10 @@
-//! The engine interface: an engine runs the ingress and egress passes of a packet, and nothing
-//! between them.
+//! The engine interface: an engine runs the ingress and egress passes of a packet, and nothing between them.
 //!
-//! The contract: an engine is made for a verified [`crate::Program`] and runs *passes*. It keeps
-//! frames and header vectors wherever it likes (host memory, a ring shared with the kernel, a
-//! card); the traffic manager holds packets as opaque [`PacketHandle`]s and never looks inside. The
-//! traffic manager owns queues, copies, drops, limits, port counters and the order of passes, for
-//! every engine alike. The switch owns tables, externs and counters, in [`State`]. So two engines
-//! can differ only in what one pass does to one packet.
+//! The contract: an engine is made for a verified [`crate::Program`] and runs *passes*. It keeps frames and header
+//! vectors wherever it likes (host memory, a ring shared with the kernel, a card); the traffic manager holds packets as
+//! opaque [`PacketHandle`]s and never looks inside. The traffic manager owns queues, copies, drops, limits, port
+//! counters and the order of passes, for every engine alike. The switch owns tables, externs and counters, in
+//! [`State`]. So two engines can differ only in what one pass does to one packet.
 //!
 //! The path of a packet through an engine:
 //!
@@ -21,21 +19,19 @@
 //! ```
 //!
 //! An engine must
-//! 1. agree with the reference interpreter in everything observable: frame bytes, verdicts and
-//!    requests, table, counter and register state, digests. The interpreter's `expression` defines
-//!    what P4 leaves undefined;
-//! 2. show each control-plane write to a pass wholly or not at all. Writes come between passes;
-//!    [`Engine::changed`] reports them, so that the engine updates what it derived from tables;
+//! 1. agree with the reference interpreter in everything observable: frame bytes, verdicts and requests, table, counter
+//!    and register state, digests. The interpreter's `expression` defines what P4 leaves undefined;
+//! 2. show each control-plane write to a pass wholly or not at all. Writes come between passes; [`Engine::changed`]
+//!    reports them, so that the engine updates what it derived from tables;
 //! 3. make a clone or replica without copying the payload, and in steady state without allocating;
 //! 4. never fail because of a packet: a pass always returns a verdict.
 //!
-//! A pass may ask an extern to change its packet's payload ([`crate::PayloadExtern`]). For a single
-//! packet, the engine calls [`State::change_payload`] after the deparser. Copies made in one call
-//! go through [`State::depart`], which batches them for the extern; copies that ask for no change
-//! keep sharing their payload.
+//! A pass may ask an extern to change its packet's payload ([`crate::PayloadExtern`]). For a single packet, the engine
+//! calls [`State::change_payload`] after the deparser. Copies made in one call go through [`State::depart`], which
+//! batches them for the extern; copies that ask for no change keep sharing their payload.
 //!
-//! An engine may run the passes of all copies of a packet in one call: [`Engine::fan_out`] and
-//! [`Engine::rounds`]. The observable result is the same as pass by pass.
+//! An engine may run the passes of all copies of a packet in one call: [`Engine::fan_out`] and [`Engine::rounds`]. The
+//! observable result is the same as pass by pass.
 
 mod change;
 mod fan_out;
@@ -54,15 +50,14 @@ use crate::{Digest, DropReason, Nanos, PortId};
 
 /// The verified program as an engine reads it: [`Program::ir`].
 ///
-/// Expressions have infinite precision and are truncated where they are stored. Each construct
-/// documents the result of its undefined operations; for everything else the interpreter is the
-/// semantics.
+/// Expressions have infinite precision and are truncated where they are stored. Each construct documents the result of
+/// its undefined operations; for everything else the interpreter is the semantics.
 pub mod ir {
     pub use crate::{program::ir::*, value::Int};
 }
 
-/// A packet inside an engine. A handle is valid from [`Engine::receive`], or the call that made the
-/// packet, until [`Engine::discard`]; then the engine may reuse it.
+/// A packet inside an engine. A handle is valid from [`Engine::receive`], or the call that made the packet, until
+/// [`Engine::discard`]; then the engine may reuse it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PacketHandle(pub u32);
 
@@ -90,8 +85,8 @@ pub struct IngressInput {
     pub ingress_port: PortId,
     /// How the packet came to be.
     pub instance_type: InstanceType,
-    /// When the frame arrived. `None` for a recirculated or resubmitted packet, whose metadata
-    /// holds the port and the time only if its field list preserves them.
+    /// When the frame arrived. `None` for a recirculated or resubmitted packet, whose metadata holds the port and the
+    /// time only if its field list preserves them.
     pub arrived: Option<Nanos>,
     /// The length that counters and meters use.
     pub ingress_bytes: usize,
@@ -110,8 +105,8 @@ pub enum IngressVerdict {
     Drop(DropReason),
 }
 
-/// The result of an ingress pass. The traffic manager makes the clone first, then the digest, then
-/// follows the verdict. A packet that failed an `assert` makes neither.
+/// The result of an ingress pass. The traffic manager makes the clone first, then the digest, then follows the verdict.
+/// A packet that failed an `assert` makes neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IngressOutcome {
     /// What happens to the packet itself.
@@ -167,8 +162,8 @@ pub struct EgressOutcome {
     pub verdict: EgressVerdict,
     /// The session to clone the packet to, whatever the verdict.
     pub clone_session: Option<u32>,
-    /// The frame's length if the engine has already deparsed ([`EgressInput::is_deparsed`]); then
-    /// [`Engine::deparse`] must not be called.
+    /// The frame's length if the engine has already deparsed ([`EgressInput::is_deparsed`]); then [`Engine::deparse`]
+    /// must not be called.
     pub frame_len_bytes: Option<usize>,
 }
 
@@ -195,8 +190,7 @@ pub struct Clones {
 pub struct PayloadIds(u64);
 
 impl PayloadIds {
-    /// Reserves a range of 2^48 ids that no other engine of the process uses; there are 2^16
-    /// ranges.
+    /// Reserves a range of 2^48 ids that no other engine of the process uses; there are 2^16 ranges.
     #[expect(clippy::new_without_default, reason = "no two are the same")]
     pub fn new() -> Self {
         static RANGES: AtomicU64 = AtomicU64::new(0);
@@ -220,35 +214,34 @@ pub struct Interpreted {
     pub reason: String,
 }
 
-/// Makes an engine for each program, in the thread that prepares the program
-/// ([`crate::ProgramLoader`]). Fixed for the life of a switch.
+/// Makes an engine for each program, in the thread that prepares the program ([`crate::ProgramLoader`]). Fixed for the
+/// life of a switch.
 pub trait EngineFactory: Send + Sync {
     /// The name in `--engine`.
     fn name(&self) -> &'static str;
 
-    /// Whether the engines report the events of a pass to a trace sink. If not, the interpreter
-    /// replaces the engine while a sink is set.
+    /// Whether the engines report the events of a pass to a trace sink. If not, the interpreter replaces the engine
+    /// while a sink is set.
     fn traces(&self) -> bool {
         false
     }
 
-    /// Makes an engine for the state's program. The memory of tables, externs and counters (not of
-    /// table entries) keeps its address while the engine lives. It may move to another [`State`],
-    /// which then takes over the identity of this one.
+    /// Makes an engine for the state's program. The memory of tables, externs and counters (not of table entries) keeps
+    /// its address while the engine lives. It may move to another [`State`], which then takes over the identity of this
+    /// one.
     fn load(&self, state: &mut State) -> Box<dyn Engine>;
 }
 
 /// Runs passes; see the module for the contract.
 ///
-/// Memory safety does not depend on the caller. An engine that keeps addresses checks its
-/// arguments: it panics on a state other than the one it was loaded for ([`State::identity`]) and
-/// on a handle of a discarded packet. No public method of a state moves the memory of its tables
-/// and arrays. Only this crate does, and it reports the change before the next pass
-/// ([`Engine::changed`]).
+/// Memory safety does not depend on the caller. An engine that keeps addresses checks its arguments: it panics on a
+/// state other than the one it was loaded for ([`State::identity`]) and on a handle of a discarded packet. No public
+/// method of a state moves the memory of its tables and arrays. Only this crate does, and it reports the change before
+/// the next pass ([`Engine::changed`]).
 pub trait Engine: Send {
-    /// Whether the traffic manager may queue all copies of a packet as one item, and pass a packet
-    /// from ingress to egress without a queue if nothing else waits. Either way the observable
-    /// result is the same. The interpreter returns false, to stay the reference.
+    /// Whether the traffic manager may queue all copies of a packet as one item, and pass a packet from ingress to
+    /// egress without a queue if nothing else waits. Either way the observable result is the same. The interpreter
+    /// returns false, to stay the reference.
     fn fuses_fanout(&self) -> bool {
         false
     }
@@ -256,8 +249,8 @@ pub trait Engine: Send {
     /// Accepts a frame.
     fn receive(&mut self, frame: &[u8]) -> PacketHandle;
 
-    /// Runs the parser, checksum verification and the ingress control. The engine keeps the
-    /// original frame until [`Engine::egress`], for a clone or a resubmission.
+    /// Runs the parser, checksum verification and the ingress control. The engine keeps the original frame until
+    /// [`Engine::egress`], for a clone or a resubmission.
     fn ingress(
         &mut self,
         state: &mut State,
@@ -270,16 +263,15 @@ pub trait Engine: Send {
         0
     }
 
-    /// Reports that this frame's ingress pass comes soon, so that the engine can prefetch the
-    /// memory it needs. The engine must change nothing observable. Before the pass, other packets
-    /// may run, control calls may come, and the frame may be prefetched again or discarded.
+    /// Reports that this frame's ingress pass comes soon, so that the engine can prefetch the memory it needs. The
+    /// engine must change nothing observable. Before the pass, other packets may run, control calls may come, and the
+    /// frame may be prefetched again or discarded.
     fn prefetch(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
         let _ = (state, input, packet);
     }
 
-    /// Runs only the parser and checksum verification of a new frame, for measurements. Leaves no
-    /// effect: [`Engine::ingress`] starts over. An engine that cannot separate this step does
-    /// nothing.
+    /// Runs only the parser and checksum verification of a new frame, for measurements. Leaves no effect:
+    /// [`Engine::ingress`] starts over. An engine that cannot separate this step does nothing.
     fn parse(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
         let _ = (state, input, packet);
     }
@@ -287,8 +279,8 @@ pub trait Engine: Send {
     /// Makes the digest that the ingress pass asked for.
     fn digest(&mut self, state: &mut State, packet: PacketHandle) -> Digest;
 
-    /// Makes the clone that the ingress pass asked for: headers as they arrived, by a re-parse, and
-    /// the metadata of its field list. `input` is the one given to the pass.
+    /// Makes the clone that the ingress pass asked for: headers as they arrived, by a re-parse, and the metadata of its
+    /// field list. `input` is the one given to the pass.
     fn clone_ingress(
         &mut self,
         state: &mut State,
@@ -297,13 +289,11 @@ pub trait Engine: Send {
         copies: CloneCopies,
     ) -> Clones;
 
-    /// After ingress, makes the handle stand for `copies` replicas, each of which is then run
-    /// through egress or discarded. Cancels what the pass asked for, including a truncation: that
-    /// applies only to the original packet.
+    /// After ingress, makes the handle stand for `copies` replicas, each of which is then run through egress or
+    /// discarded. Cancels what the pass asked for, including a truncation: that applies only to the original packet.
     fn replicate(&mut self, packet: PacketHandle, copies: u32);
 
-    /// After ingress, turns the packet back into the frame that arrived, with the metadata of its
-    /// field list.
+    /// After ingress, turns the packet back into the frame that arrived, with the metadata of its field list.
     fn resubmit(&mut self, packet: PacketHandle);
 
     /// Runs the egress control. If the handle stands for several packets, takes one of them.
@@ -314,9 +304,8 @@ pub trait Engine: Send {
         packet: PacketHandle,
     ) -> EgressOutcome;
 
-    /// Runs egress for several of the packets behind a handle, as [`one_by_one`] does: until
-    /// `copies` has no more, or until a packet does something other than leave; returns that
-    /// packet's outcome.
+    /// Runs egress for several of the packets behind a handle, as [`one_by_one`] does: until `copies` has no more, or
+    /// until a packet does something other than leave; returns that packet's outcome.
     fn fan_out(
         &mut self,
         state: &mut State,
@@ -326,9 +315,8 @@ pub trait Engine: Send {
         one_by_one(self, state, packet, copies)
     }
 
-    /// Runs several rounds of a recirculating packet at once: ingress, egress, recirculation, and
-    /// the egress pass of the clone made in that round. An engine that cannot do this runs no
-    /// round.
+    /// Runs several rounds of a recirculating packet at once: ingress, egress, recirculation, and the egress pass of
+    /// the clone made in that round. An engine that cannot do this runs no round.
     fn rounds(
         &mut self,
         state: &mut State,
@@ -340,8 +328,7 @@ pub trait Engine: Send {
         Rounds::none(input)
     }
 
-    /// Makes the clone that the egress pass asked for: headers as they are now, and the metadata of
-    /// its field list.
+    /// Makes the clone that the egress pass asked for: headers as they are now, and the metadata of its field list.
     fn clone_egress(
         &mut self,
         state: &mut State,
@@ -349,9 +336,8 @@ pub trait Engine: Send {
         copies: CloneCopies,
     ) -> Clones;
 
-    /// Runs checksum update, deparser and the payload extern that the pass asked for. Comes after
-    /// egress; only `clone_egress` may run in between. Turns the packet into a frame, truncated as
-    /// asked, and returns its length.
+    /// Runs checksum update, deparser and the payload extern that the pass asked for. Comes after egress; only
+    /// `clone_egress` may run in between. Turns the packet into a frame, truncated as asked, and returns its length.
     ///
     /// # Errors
     /// The extern failed; the packet must be dropped for the returned reason.

@@ -1,63 +1,56 @@
-//! The offload interface: an offload forwards on its own ports, beside the engine. Examples: the
-//! program as XDP in the kernel's receive path, or on a network card.
+//! The offload interface: an offload forwards on its own ports, beside the engine. Examples: the program as XDP in the
+//! kernel's receive path, or on a network card.
 //!
-//! An offload takes the frames of its ports before the switch sees them. It forwards what it can
-//! and punts the rest. The switch's state remains the only authoritative copy of what the control
-//! plane wrote; an offload keeps only derived data. If it cannot follow a change, the switch stops
-//! it and the engine forwards everything. So a control call never fails because of an offload.
+//! An offload takes the frames of its ports before the switch sees them. It forwards what it can and punts the rest.
+//! The switch's state remains the only authoritative copy of what the control plane wrote; an offload keeps only
+//! derived data. If it cannot follow a change, the switch stops it and the engine forwards everything. So a control
+//! call never fails because of an offload.
 //!
 //! The contract. An offload must
-//! a. *Agree.* It forwards as the engine would: bytes, ports, table, counter and register state,
-//!    drop reasons. It has no queues, so order and timing are its own: of one port's packets, those
-//!    that it forwards and those that it punts may overtake each other.
-//! b. *Punt whole frames.* [`Switch::handle_frame`] receives a punted frame unchanged, with its
-//!    ingress port; the offload counts nothing for it. Punting is always correct. Frames of
-//!    generators, packet-outs and the engine's output never pass an offload.
-//! c. *Refuse, or list what it leaves.* [`Offload::load`] gets the program and everything written
-//!    for it. It returns what it leaves to the engine, with reasons, or refuses the program with
-//!    one reason and then punts everything until the next program. What it learns about a program
-//!    holds until [`Offload::forget_program`], even if it is loaded again. Slow preparation happens
-//!    before, in the background ([`Offload::prepare`]), while the engine forwards everything.
-//! d. *Receive every write in order.* [`Offload::changed`] is called after each change to the state
-//!    and the engine. It names what to read again, not the call. Refused calls are not reported.
-//! e. *Show writes together.* The changes since the last [`Offload::commit`] become visible at
-//!    once: a packet sees all of them or none. The switch commits at the end of each control call,
-//!    or at the end of a batch ([`Switch::begin_batch`], [`Switch::end_batch`]); a program set in a
-//!    batch is loaded at its end. The engine sees each call at once. An offload may show commits
-//!    late, but in order.
-//! f. *Count up.* [`Offload::collect`] adds what was counted since the last collection to the
-//!    switch's counters, so that each number read from the switch is the sum of both. The additions
-//!    are consistent: every received or replicated packet is sent, dropped or reported as inside.
-//!    Counters in an offload are never reset: a control call that writes a counter collects first.
-//! g. *Count hits for the entry that was hit.* Hits not yet added when an entry is removed are
-//!    lost; they must not go to the next entry with that index.
-//! h. *Own a register or leave it alone.* Only one side may write a register or run a meter. If the
-//!    program needs it on both sides, the offload punts there or refuses the program. For a
-//!    register of its own, the offload reports the cells that packets wrote, except cells with an
-//!    uncommitted control-plane write.
-//! i. *Drain.* After [`Offload::begin_drain`], [`Offload::is_drained`] returns true once no earlier
-//!    packet is inside and every new packet sees all earlier commits. An epoch that it was not
-//!    given is drained.
-//! j. *Fail once.* [`Offload::commit`], [`Offload::collect`] and [`Offload::check`] may fail with a
-//!    reason. The switch then stops the offload, keeps the reason ([`Switch::offload_status`]) and
-//!    does not load it before the next program. The control call succeeds, because the engine takes
-//!    over. If only room is missing, the offload may ask to be loaded again instead
-//!    ([`Unable::Anew`]). The packet loop calls [`Switch::check_offload`] periodically, so that
-//!    failures are noticed without a control call.
-//! k. *Hold digests until asked.* Digests of forwarded packets wait in the offload until
-//!    [`Offload::take_digests`], with the values and order that the engine would give. The switch
-//!    asks for as many as its queue has room for, also after [`Offload::collect`];
-//!    [`Offload::stop`] delivers all of them. While some wait, [`Offload::digests_fd`] is readable.
-//!    A digest without room is lost and counted; its packet goes on. A punted packet has made no
-//!    digest.
-//! l. *Stop wholly.* After [`Offload::stop`] all frames are punted, no packet is inside, and
-//!    everything is counted. Packets inside leave first or are dropped for the given reason. The
-//!    switch stops an offload before it replaces the program, while a trace is on or a port is
-//!    disabled, after a failure, and before it removes the offload. A failed offload reports its
-//!    counts as far as it can.
+//! a. *Agree.* It forwards as the engine would: bytes, ports, table, counter and register state, drop reasons. It has
+//!    no queues, so order and timing are its own: of one port's packets, those that it forwards and those that it punts
+//!    may overtake each other.
+//! b. *Punt whole frames.* [`Switch::handle_frame`] receives a punted frame unchanged, with its ingress port; the
+//!    offload counts nothing for it. Punting is always correct. Frames of generators, packet-outs and the engine's
+//!    output never pass an offload.
+//! c. *Refuse, or list what it leaves.* [`Offload::load`] gets the program and everything written for it. It returns
+//!    what it leaves to the engine, with reasons, or refuses the program with one reason and then punts everything
+//!    until the next program. What it learns about a program holds until [`Offload::forget_program`], even if it is
+//!    loaded again. Slow preparation happens before, in the background ([`Offload::prepare`]), while the engine
+//!    forwards everything.
+//! d. *Receive every write in order.* [`Offload::changed`] is called after each change to the state and the engine. It
+//!    names what to read again, not the call. Refused calls are not reported.
+//! e. *Show writes together.* The changes since the last [`Offload::commit`] become visible at once: a packet sees all
+//!    of them or none. The switch commits at the end of each control call, or at the end of a batch
+//!    ([`Switch::begin_batch`], [`Switch::end_batch`]); a program set in a batch is loaded at its end. The engine sees
+//!    each call at once. An offload may show commits late, but in order.
+//! f. *Count up.* [`Offload::collect`] adds what was counted since the last collection to the switch's counters, so
+//!    that each number read from the switch is the sum of both. The additions are consistent: every received or
+//!    replicated packet is sent, dropped or reported as inside. Counters in an offload are never reset: a control call
+//!    that writes a counter collects first.
+//! g. *Count hits for the entry that was hit.* Hits not yet added when an entry is removed are lost; they must not go
+//!    to the next entry with that index.
+//! h. *Own a register or leave it alone.* Only one side may write a register or run a meter. If the program needs it on
+//!    both sides, the offload punts there or refuses the program. For a register of its own, the offload reports the
+//!    cells that packets wrote, except cells with an uncommitted control-plane write.
+//! i. *Drain.* After [`Offload::begin_drain`], [`Offload::is_drained`] returns true once no earlier packet is inside
+//!    and every new packet sees all earlier commits. An epoch that it was not given is drained.
+//! j. *Fail once.* [`Offload::commit`], [`Offload::collect`] and [`Offload::check`] may fail with a reason. The switch
+//!    then stops the offload, keeps the reason ([`Switch::offload_status`]) and does not load it before the next
+//!    program. The control call succeeds, because the engine takes over. If only room is missing, the offload may ask
+//!    to be loaded again instead ([`Unable::Anew`]). The packet loop calls [`Switch::check_offload`] periodically, so
+//!    that failures are noticed without a control call.
+//! k. *Hold digests until asked.* Digests of forwarded packets wait in the offload until [`Offload::take_digests`],
+//!    with the values and order that the engine would give. The switch asks for as many as its queue has room for, also
+//!    after [`Offload::collect`]; [`Offload::stop`] delivers all of them. While some wait, [`Offload::digests_fd`] is
+//!    readable. A digest without room is lost and counted; its packet goes on. A punted packet has made no digest.
+//! l. *Stop wholly.* After [`Offload::stop`] all frames are punted, no packet is inside, and everything is counted.
+//!    Packets inside leave first or are dropped for the given reason. The switch stops an offload before it replaces
+//!    the program, while a trace is on or a port is disabled, after a failure, and before it removes the offload. A
+//!    failed offload reports its counts as far as it can.
 //!
-//! A caller that reads numbers calls [`Switch::collect`] first. Without an offload that call does
-//! nothing, and packets cost nothing extra.
+//! A caller that reads numbers calls [`Switch::collect`] first. Without an offload that call does nothing, and packets
+//! cost nothing extra.
 //!
 //! [`Switch::handle_frame`]: crate::Switch::handle_frame
 //! [`Switch::begin_batch`]: crate::Switch::begin_batch
@@ -81,19 +74,19 @@ use crate::{
 
 /// Forwards beside the engine; see the module for the contract.
 pub trait Offload: Send {
-    /// Returns whether the program can be loaded now. If not, prepares in the background and wakes
-    /// the caller, which asks again. Most offloads are always ready.
+    /// Returns whether the program can be loaded now. If not, prepares in the background and wakes the caller, which
+    /// asks again. Most offloads are always ready.
     fn prepare(&mut self, program: &Program) -> bool {
         let _ = program;
         true
     }
 
-    /// Loads a program and everything written for it. Returns what it leaves to the engine, with
-    /// reasons. From now on it receives changes; it forwards once [`Offload::has_begun`].
+    /// Loads a program and everything written for it. Returns what it leaves to the engine, with reasons. From now on
+    /// it receives changes; it forwards once [`Offload::has_begun`].
     ///
     /// # Errors
-    /// The program is refused, or must be prepared again. The switch then stops the offload, to
-    /// collect what it counted so far; the offload punts everything and receives no changes.
+    /// The program is refused, or must be prepared again. The switch then stops the offload, to collect what it counted
+    /// so far; the offload punts everything and receives no changes.
     fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, Unable>;
 
     /// Whether it forwards the loaded program. Most do as soon as it is loaded.
@@ -101,22 +94,21 @@ pub trait Offload: Send {
         true
     }
 
-    /// Checks which ports it can serve, after interfaces were replaced or the offload woke the
-    /// caller. Returns true if that changed something, which the switch then commits.
+    /// Checks which ports it can serve, after interfaces were replaced or the offload woke the caller. Returns true if
+    /// that changed something, which the switch then commits.
     fn look_at_ports(&mut self, written: &Written<'_>) -> bool {
         let _ = written;
         false
     }
 
-    /// Prepares for [`Offload::stop`]. Returns true once no packet reaches the offload, so that
-    /// stopping is quick. An offload that needs long for this works in its own thread and returns
-    /// false; the caller asks again, and the engine forwards the same program meanwhile.
+    /// Prepares for [`Offload::stop`]. Returns true once no packet reaches the offload, so that stopping is quick. An
+    /// offload that needs long for this works in its own thread and returns false; the caller asks again, and the
+    /// engine forwards the same program meanwhile.
     fn withdraw(&mut self) -> bool {
         true
     }
 
-    /// Discards what was learnt about the program, which is replaced, loaded or not. Most learn
-    /// nothing.
+    /// Discards what was learnt about the program, which is replaced, loaded or not. Most learn nothing.
     fn forget_program(&mut self) {}
 
     /// Reports a change by a control call; packets must not see it before [`Offload::commit`].
@@ -140,8 +132,8 @@ pub trait Offload: Send {
         0
     }
 
-    /// A descriptor that poll(2) finds readable while digests wait; `None` if there is none to wait
-    /// for. Valid until the offload is loaded, stopped or dropped.
+    /// A descriptor that poll(2) finds readable while digests wait; `None` if there is none to wait for. Valid until
+    /// the offload is loaded, stopped or dropped.
     fn digests_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -155,8 +147,7 @@ pub trait Offload: Send {
     /// Marks the packets inside as of this epoch or older; epochs count up.
     fn begin_drain(&mut self, epoch: u64);
 
-    /// Whether no packet of this epoch or an older one is inside, and no packet can see the old
-    /// state.
+    /// Whether no packet of this epoch or an older one is inside, and no packet can see the old state.
     fn is_drained(&self, epoch: u64) -> bool;
 
     /// The next event since the last call, if any.
@@ -176,8 +167,8 @@ pub trait Offload: Send {
 pub enum Unable {
     /// It failed for this reason. The switch does not load it before the next program.
     Failed(String),
-    /// The written state no longer fits. The switch loads it again at once with everything written;
-    /// the engine forwards meanwhile.
+    /// The written state no longer fits. The switch loads it again at once with everything written; the engine forwards
+    /// meanwhile.
     Anew,
 }
 
@@ -205,8 +196,7 @@ pub enum OffloadStatus {
 /// An event of a running offload, for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OffloadNotice {
-    /// The program was loaded again: a table was full because old entries were still visible to
-    /// packets.
+    /// The program was loaded again: a table was full because old entries were still visible to packets.
     LoadedAnew {
         /// The table's name in the program.
         table: String,
@@ -266,8 +256,7 @@ impl<'a> Written<'a> {
         self.traffic.groups.ids()
     }
 
-    /// A clone session; `None` if it does not exist. Includes the replicas of a group that it goes
-    /// to.
+    /// A clone session; `None` if it does not exist. Includes the replicas of a group that it goes to.
     pub fn clone_session(&self, id: u32) -> Option<CloneSession> {
         let mut from = self.traffic.sessions.with_groups(&self.traffic.groups, id);
         let session = from.next()?.into_session();
@@ -296,8 +285,8 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Adds an offload's counts to the switch's. All methods but [`Accounts::inside`] and
-/// [`Accounts::register`] take the increase since the last call.
+/// Adds an offload's counts to the switch's. All methods but [`Accounts::inside`] and [`Accounts::register`] take the
+/// increase since the last call.
 pub struct Accounts<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) latencies: &'a mut Latencies,
@@ -334,8 +323,8 @@ impl Accounts<'_> {
         }
     }
 
-    /// Time in the switch of `n_packets` of the frames sent, which all took equally long. All calls
-    /// together must cover as many packets as were sent.
+    /// Time in the switch of `n_packets` of the frames sent, which all took equally long. All calls together must cover
+    /// as many packets as were sent.
     pub fn latency(&mut self, port: PortId, stream: Stream, latency_ns: Nanos, n_packets: u64) {
         self.latencies.record(port, stream, latency_ns, n_packets);
     }
@@ -358,8 +347,7 @@ impl Accounts<'_> {
         }
     }
 
-    /// Hits of an entry, the last at a time of the switch's clock; ignored if the entry was
-    /// removed.
+    /// Hits of an entry, the last at a time of the switch's clock; ignored if the entry was removed.
     pub fn entry(
         &mut self,
         table: TableId,

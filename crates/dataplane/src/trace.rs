@@ -1,7 +1,7 @@
 //! Traces: every step of a packet as an event, for people and tests.
 //!
-//! Free while no sink is set: events are made only for a sink. Events are complete;
-//! [`TraceRenderer`] omits uninteresting ones.
+//! Free while no sink is set: events are made only for a sink. Events are complete; [`TraceRenderer`] omits
+//! uninteresting ones.
 
 mod bmv2;
 mod names;
@@ -23,8 +23,8 @@ use crate::{
     value::{self, Int},
 };
 
-/// The bytes of a value. Most values and names fit into the event itself: memory allocated in one
-/// thread and freed in another would cost more than the rest of the trace.
+/// The bytes of a value. Most values and names fit into the event itself: memory allocated in one thread and freed in
+/// another would cost more than the rest of the trace.
 pub type TraceBytes = SmallVec<[u8; 16]>;
 
 /// A step of a packet.
@@ -32,11 +32,9 @@ pub type TraceBytes = SmallVec<[u8; 16]>;
 pub struct TraceEvent {
     /// Time in nanoseconds of the caller's clock.
     pub now: Nanos,
-    /// The packet: `1`, its first clone `1.c1`, its second replica `1.r2`; `?` if no trace was on
-    /// when it arrived.
+    /// The packet: `1`, its first clone `1.c1`, its second replica `1.r2`; `?` if no trace was on when it arrived.
     pub packet: Arc<str>,
-    /// The pass, from 1: recirculation and resubmission start the next. A copy belongs to the pass
-    /// that made it.
+    /// The pass, from 1: recirculation and resubmission start the next. A copy belongs to the pass that made it.
     pub pass: u32,
     /// The P4 source line, for steps of a control.
     pub source: Option<SourceLine>,

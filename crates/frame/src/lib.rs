@@ -1,16 +1,14 @@
 //! The frame that the data plane hands to a port: the only type that both know.
 
-/// An Ethernet frame in two pieces; either may be empty. The port copies both once, into its send
-/// buffer.
+/// An Ethernet frame in two pieces; either may be empty. The port copies both once, into its send buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// The headers, made for this copy.
     pub head: &'a [u8],
     /// The bytes after the headers, shared with other copies.
     pub payload: &'a [u8],
-    /// Identifies the buffer that holds the payload; 0 is unknown. While the process lives, two
-    /// frames with the same `payload_id` and payloads at the same address have the same bytes
-    /// there.
+    /// Identifies the buffer that holds the payload; 0 is unknown. While the process lives, two frames with the same
+    /// `payload_id` and payloads at the same address have the same bytes there.
     pub payload_id: u64,
 }
 

@@ -1,8 +1,8 @@
-//! Passes of many copies of one packet in one call: the copies of a group or session, which reach
-//! egress one after the other, and the clones that a recirculating packet makes.
+//! Passes of many copies of one packet in one call: the copies of a group or session, which reach egress one after the
+//! other, and the clones that a recirculating packet makes.
 //!
-//! The caller decides where each copy goes, takes the frames that leave, and updates counters when
-//! the call returns. The engine prepares once what all copies share.
+//! The caller decides where each copy goes, takes the frames that leave, and updates counters when the call returns.
+//! The engine prepares once what all copies share.
 
 use super::{
     EgressInput, EgressOutcome, EgressVerdict, Engine, IngressInput, IngressOutcome, PacketHandle,
@@ -13,15 +13,13 @@ use crate::{DropReason, Frame, Nanos, PortId, Replica, externs::payload::Payload
 
 /// A source of copies of one packet, in the order in which they reach egress.
 pub trait Copies: Leave {
-    /// Returns the input of the next copy's pass; `None` if there is none, or if other work comes
-    /// first.
+    /// Returns the input of the next copy's pass; `None` if there is none, or if other work comes first.
     fn next_copy(&mut self) -> Option<EgressInput>;
 }
 
-/// Runs [`Copies`] one by one through [`Engine::egress`], [`Engine::frame`] and
-/// [`Engine::discard`]. This defines [`Engine::fan_out`] for every engine. Stops at the first copy
-/// that is not simply a finished frame that leaves ([`EgressOutcome::is_plain`]), and returns its
-/// outcome.
+/// Runs [`Copies`] one by one through [`Engine::egress`], [`Engine::frame`] and [`Engine::discard`]. This defines
+/// [`Engine::fan_out`] for every engine. Stops at the first copy that is not simply a finished frame that leaves
+/// ([`EgressOutcome::is_plain`]), and returns its outcome.
 pub fn one_by_one<E: Engine + ?Sized>(
     engine: &mut E,
     state: &mut State,
@@ -70,9 +68,8 @@ impl State {
         !self.program.ir.payload_externs.is_empty()
     }
 
-    /// Sends a copy whose headers are already written, or holds it for the extern. `shared` is the
-    /// copy's frame without the extern's change. Before it does anything else with the packet, the
-    /// engine must call [`State::depart_held`].
+    /// Sends a copy whose headers are already written, or holds it for the extern. `shared` is the copy's frame without
+    /// the extern's change. Before it does anything else with the packet, the engine must call [`State::depart_held`].
     #[inline]
     pub fn depart(
         &mut self,
@@ -91,8 +88,8 @@ impl State {
         }
     }
 
-    /// Sends the held copies; drops and counts those for which the extern failed. `shared` has the
-    /// payload that they share.
+    /// Sends the held copies; drops and counts those for which the extern failed. `shared` has the payload that they
+    /// share.
     pub fn depart_held(&mut self, shared: Frame<'_>, out: &mut dyn Leave) {
         if self.departures.is_empty() {
             return;
@@ -108,8 +105,7 @@ impl State {
         self.payloads.room_bytes(payload_bytes)
     }
 
-    /// Changes the payload of a single packet. Writes the new payload to the start of `room` and
-    /// returns its length.
+    /// Changes the payload of a single packet. Writes the new payload to the start of `room` and returns its length.
     ///
     /// # Errors
     /// The extern failed; the packet must be dropped for the returned reason.
@@ -135,8 +131,8 @@ pub struct LoneClone {
 
 /// Destinations of the clones of a recirculating packet.
 pub trait LoneClones: Leave {
-    /// Returns the session's clone, if the session makes exactly one and frames may leave by its
-    /// port. After the first success, only that session is accepted.
+    /// Returns the session's clone, if the session makes exactly one and frames may leave by its port. After the first
+    /// success, only that session is accepted.
     fn clone_of(&mut self, state: &State, session: u32) -> Option<LoneClone>;
 }
 
@@ -182,7 +178,7 @@ pub enum RoundsEnd {
     Ingress(IngressOutcome),
     /// After egress on this port, with this outcome.
     Egress(PortId, EgressOutcome),
-    /// Before ingress, after one more round whose clone has not left yet; this is the outcome of
-    /// the clone's egress pass.
+    /// Before ingress, after one more round whose clone has not left yet; this is the outcome of the clone's egress
+    /// pass.
     Clone(EgressOutcome),
 }

@@ -1,5 +1,5 @@
-//! The state of a program: tables, externs, counters. The architecture owns it; control calls write
-//! it; passes read and write it through the engine. It is the same for every engine.
+//! The state of a program: tables, externs, counters. The architecture owns it; control calls write it; passes read and
+//! write it through the engine. It is the same for every engine.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,8 +69,8 @@ impl State {
         self.identity = next_identity();
     }
 
-    /// Swaps the program with another state's. Tables, externs and their counters keep their
-    /// addresses, and the identity moves with them.
+    /// Swaps the program with another state's. Tables, externs and their counters keep their addresses, and the
+    /// identity moves with them.
     pub(crate) fn exchange_program(&mut self, other: &mut Self) {
         mem::swap(&mut self.program, &mut other.program);
         mem::swap(&mut self.tables, &mut other.tables);
@@ -96,8 +96,8 @@ impl State {
         self.tracer.emit(|| TraceKind::Drop(reason));
     }
 
-    /// Identifies this state with its program; changes when the program is replaced. An engine that
-    /// keeps addresses compares it with the identity it was loaded for.
+    /// Identifies this state with its program; changes when the program is replaced. An engine that keeps addresses
+    /// compares it with the identity it was loaded for.
     #[inline]
     pub fn identity(&self) -> u64 {
         self.identity
@@ -146,9 +146,8 @@ impl State {
         self.tables.table(table)?.default_action()
     }
 
-    /// Resolves an entry's action or a default action, in a table with an action profile, to the
-    /// call that runs. `hash` computes the selector's hash and is called only for a choice. Returns
-    /// `None` if there is no member to choose.
+    /// Resolves an entry's action or a default action, in a table with an action profile, to the call that runs. `hash`
+    /// computes the selector's hash and is called only for a choice. Returns `None` if there is no member to choose.
     pub fn resolve(
         &self,
         profile: ActionProfileId,
@@ -158,8 +157,8 @@ impl State {
         self.tables.profile(profile)?.resolve(action, hash)
     }
 
-    /// Per-entry counters and times of a table, by [`EntryIndex::index`]. The address changes only
-    /// when the table is changed.
+    /// Per-entry counters and times of a table, by [`EntryIndex::index`]. The address changes only when the table is
+    /// changed.
     pub fn accounts(&mut self, table: TableId) -> &mut [EntryAccount] {
         let table = self.tables.table_mut(table, None);
         table.map_or(&mut [], |(table, _)| &mut table.accounts)
@@ -190,8 +189,8 @@ impl State {
 }
 
 impl State {
-    /// The cells of a register of up to 64 bits; `None` if it is wider. The address is stable while
-    /// the program is loaded.
+    /// The cells of a register of up to 64 bits; `None` if it is wider. The address is stable while the program is
+    /// loaded.
     pub fn register_words(&mut self, register: RegisterId) -> Option<&mut [u64]> {
         self.externs.registers.words_mut(register)
     }
@@ -228,8 +227,7 @@ impl State {
         self.externs.random.between(low, high)
     }
 
-    /// Computes a calculation over bytes that the engine has assembled, with the current parameters
-    /// of a custom CRC.
+    /// Computes a calculation over bytes that the engine has assembled, with the current parameters of a custom CRC.
     pub fn calculate(&mut self, calculation: CalculationId, bytes: &[u8]) -> u64 {
         self.externs.calculate(&self.program.ir, calculation, bytes)
     }

@@ -1,8 +1,8 @@
-//! The output of copies of one packet. Copies whose payload an extern changes
-//! ([`crate::PayloadExtern`]) are held, so that one call serves many.
+//! The output of copies of one packet. Copies whose payload an extern changes ([`crate::PayloadExtern`]) are held, so
+//! that one call serves many.
 //!
-//! The order of copies is preserved. A copy without a request leaves with the shared payload, but
-//! if earlier copies are held, it is held, too.
+//! The order of copies is preserved. A copy without a request leaves with the shared payload, but if earlier copies are
+//! held, it is held, too.
 
 use super::payload::{Asking, PayloadCall, PayloadExterns, Work};
 use crate::{Frame, PortId, limits};
@@ -41,8 +41,7 @@ impl Departures {
         self.heads.extend_from_slice(head);
     }
 
-    /// Calls the externs and sends all held copies; returns how many failed. `shared` has the
-    /// shared payload.
+    /// Calls the externs and sends all held copies; returns how many failed. `shared` has the shared payload.
     pub(crate) fn give_out(
         &mut self,
         externs: &mut PayloadExterns,

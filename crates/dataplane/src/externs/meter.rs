@@ -1,12 +1,11 @@
-//! Meters: the colour-blind two-rate three-colour marker of RFC 2698, as BMv2 computes it. With an
-//! excess burst: the single-rate marker of RFC 2697, which BMv2 lacks.
+//! Meters: the colour-blind two-rate three-colour marker of RFC 2698, as BMv2 computes it. With an excess burst: the
+//! single-rate marker of RFC 2697, which BMv2 lacks.
 //!
-//! A bucket is filled by the difference of two totals, each rounded down to whole tokens, not by
-//! the time since the last packet; so rounding errors do not accumulate. A packet that the peak
-//! bucket cannot pay is red and changes nothing else; a packet that only the committed bucket
-//! cannot pay is yellow. Time is the switch's, in microseconds since the program was loaded.
-//! Without rates, and beyond the end of the array, a meter gives green.
-//! rates is green, and so is one beyond the end of its array.
+//! A bucket is filled by the difference of two totals, each rounded down to whole tokens, not by the time since the
+//! last packet; so rounding errors do not accumulate. A packet that the peak bucket cannot pay is red and changes
+//! nothing else; a packet that only the committed bucket cannot pay is yellow. Time is the switch's, in microseconds
+//! since the program was loaded. Without rates, and beyond the end of the array, a meter gives green. rates is green,
+//! and so is one beyond the end of its array.
 
 use crate::{
     CounterValue, MeterConfig, MeterCounts, MeterId, Nanos,

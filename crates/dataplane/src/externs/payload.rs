@@ -1,27 +1,25 @@
-//! Payload externs, which change the payload of a copy: the interface, and what an implementation
-//! may rely on.
+//! Payload externs, which change the payload of a copy: the interface, and what an implementation may rely on.
 //!
-//! A program calls one in egress like a function with integer arguments. The call is a request,
-//! carried out when the copy is about to leave. Contract:
+//! A program calls one in egress like a function with integer arguments. The call is a request, carried out when the
+//! copy is about to leave. Contract:
 //!
-//! (a) *When.* After checksum update and deparser, before truncation. Not for a dropped copy. The
-//!     last call of a pass counts; without a call, the payload stays.
-//! (b) *Payload.* Everything after the deparsed headers, shared by all copies of the packet. Read
-//!     only; each result has its own buffer.
-//! (c) *Batches.* Copies of one packet may come in one call, in order, at most
-//!     [`limits::PAYLOAD_BATCH_MAX`], or one by one. A copy's result must not depend on this.
-//! (d) *Length.* A result may be shorter, or at most [`PayloadExtern::growth_bytes_max`] longer.
-//!     The program sets length fields in the same pass: it is written for the extern, knows the
-//!     growth, and decides before the deparser whatever depends on the length.
-//! (e) *Headers* are bytes by then, for an extern that authenticates them. It may write them, but
-//!     not change their length: a checksum over the payload (UDP's over IPv6) can only be completed
-//!     here. Over IPv4 the program may write 0, for no checksum.
-//! (f) *Failure.* A copy without [`PayloadCopy::finish`] is dropped and counted
-//!     ([`DropReason::PayloadExternFailed`]).
-//! (g) *Afterwards.* The frame that leaves, goes to the control plane or recirculates has the new
-//!     payload. A clone of the egress pass was made before and has the old payload.
-//! (h) *State* belongs to the extern and survives a change of program. All calls come from the
-//!     thread that runs the switch.
+//! (a) *When.* After checksum update and deparser, before truncation. Not for a dropped copy. The last call of a pass
+//!     counts; without a call, the payload stays.
+//! (b) *Payload.* Everything after the deparsed headers, shared by all copies of the packet. Read only; each result has
+//!     its own buffer.
+//! (c) *Batches.* Copies of one packet may come in one call, in order, at most [`limits::PAYLOAD_BATCH_MAX`], or one by
+//!     one. A copy's result must not depend on this.
+//! (d) *Length.* A result may be shorter, or at most [`PayloadExtern::growth_bytes_max`] longer. The program sets
+//!     length fields in the same pass: it is written for the extern, knows the growth, and decides before the deparser
+//!     whatever depends on the length.
+//! (e) *Headers* are bytes by then, for an extern that authenticates them. It may write them, but not change their
+//!     length: a checksum over the payload (UDP's over IPv6) can only be completed here. Over IPv4 the program may
+//!     write 0, for no checksum.
+//! (f) *Failure.* A copy without [`PayloadCopy::finish`] is dropped and counted ([`DropReason::PayloadExternFailed`]).
+//! (g) *Afterwards.* The frame that leaves, goes to the control plane or recirculates has the new payload. A clone of
+//!     the egress pass was made before and has the old payload.
+//! (h) *State* belongs to the extern and survives a change of program. All calls come from the thread that runs the
+//!     switch.
 //!
 //! [`DropReason::PayloadExternFailed`]: crate::DropReason::PayloadExternFailed
 
@@ -300,8 +298,8 @@ impl PayloadExterns {
         payload_bytes + self.growth_bytes_max
     }
 
-    /// Changes the payload of a single packet; the result is the start of `room`. Returns its
-    /// length, or `None` if the extern failed.
+    /// Changes the payload of a single packet; the result is the start of `room`. Returns its length, or `None` if the
+    /// extern failed.
     pub(crate) fn transform_one(
         &mut self,
         call: &PayloadCall,

@@ -1,5 +1,5 @@
-//! The reference interpreter of controls and actions, written for reading. It defines the
-//! semantics; every faster engine must agree with it, packet for packet.
+//! The reference interpreter of controls and actions, written for reading. It defines the semantics; every faster
+//! engine must agree with it, packet for packet.
 
 use std::sync::Arc;
 
@@ -327,8 +327,8 @@ impl Pass<'_> {
         self.assign(to, Int::from((hash % size).wrapping_add(base)));
     }
 
-    /// Records a request that is served after the control. The last request of a kind counts; for
-    /// `truncate`, the shortest length.
+    /// Records a request that is served after the control. The last request of a kind counts; for `truncate`, the
+    /// shortest length.
     fn request(&mut self, primitive: &Primitive) {
         match primitive {
             Primitive::Digest(digest) => self.requests.digest = Some(*digest),
@@ -425,8 +425,8 @@ fn named_args(params: &[ParamInfo], args: &[Int]) -> Vec<TraceValue> {
     .collect()
 }
 
-/// Fills in the text of `log_msg` as BMv2 does: each `{}` takes an argument, whatever the braces
-/// enclose; `\{` and `\}` are literal braces. A `None` argument is secret.
+/// Fills in the text of `log_msg` as BMv2 does: each `{}` takes an argument, whatever the braces enclose; `\{` and `\}`
+/// are literal braces. A `None` argument is secret.
 fn fill_in(format: &str, args: &[Option<Int>]) -> String {
     let (mut out, mut rest, mut args) = (String::new(), format, args.iter());
     while let Some(at) = rest.find(['\\', '{']) {
@@ -573,8 +573,8 @@ fn apply(
     }
 }
 
-/// The position of an action in a table's list. If tables share an action profile, a member may
-/// have another table's copy of the action; such copies have the same name.
+/// The position of an action in a table's list. If tables share an action profile, a member may have another table's
+/// copy of the action; such copies have the same name.
 fn position_of(program: &Program, info: &TableInfo, action: ActionId) -> Option<usize> {
     let mut actions = info.actions.iter();
     let position = actions.position(|other| *other == action);

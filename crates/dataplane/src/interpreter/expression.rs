@@ -1,9 +1,8 @@
 //! Evaluation of expressions, with infinite precision and no widths.
 //!
-//! Fixes what P4 leaves undefined, so that all engines can agree: an element beyond the end of a
-//! stack reads as zero and invalid; a register cell beyond the end reads as zero; a field of an
-//! invalid header reads as this packet's last write, or zero; division by zero gives zero; a shift
-//! by more than [`limits::FIELD_BITS_MAX`] bits leaves nothing.
+//! Fixes what P4 leaves undefined, so that all engines can agree: an element beyond the end of a stack reads as zero
+//! and invalid; a register cell beyond the end reads as zero; a field of an invalid header reads as this packet's last
+//! write, or zero; division by zero gives zero; a shift by more than [`limits::FIELD_BITS_MAX`] bits leaves nothing.
 
 use super::phv::Phv;
 use crate::{

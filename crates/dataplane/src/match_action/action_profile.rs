@@ -1,11 +1,9 @@
-//! Action profiles and selectors: members that entries share, and groups from which a hash selects
-//! a member.
+//! Action profiles and selectors: members that entries share, and groups from which a hash selects a member.
 //!
-//! The selection is BMv2's: the hash of the selector's fields modulo the group's size (the sum of
-//! its weights), counted along the members in the order of their handles. A new member gets the
-//! lowest free handle, so handles are in order of creation until a member is deleted. Members that
-//! watch a port that is down count neither in the size nor in the order, as BMv2's server removes
-//! them from the group. A group without remaining members behaves like an empty one.
+//! The selection is BMv2's: the hash of the selector's fields modulo the group's size (the sum of its weights), counted
+//! along the members in the order of their handles. A new member gets the lowest free handle, so handles are in order
+//! of creation until a member is deleted. Members that watch a port that is down count neither in the size nor in the
+//! order, as BMv2's server removes them from the group. A group without remaining members behaves like an empty one.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -59,8 +57,7 @@ impl<T> Choices<T> {
         Self { items, watches }
     }
 
-    /// Selects an item; `None` if there is none. Takes linear time if items watch ports and some
-    /// port is down.
+    /// Selects an item; `None` if there is none. Takes linear time if items watch ports and some port is down.
     pub(crate) fn choose(&self, number: u64, down: &PortSet) -> Option<&T> {
         if !self.watches.is_empty() && !down.is_empty() {
             return self.choose_up(number, down);

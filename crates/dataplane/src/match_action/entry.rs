@@ -1,5 +1,4 @@
-//! Entries as engines see them, and conversion between the control plane's byte strings and
-//! integers.
+//! Entries as engines see them, and conversion between the control plane's byte strings and integers.
 
 use super::{Call, EntryAction};
 use crate::{
@@ -32,8 +31,8 @@ pub struct EntryAccount {
     pub counter: CounterValue,
     /// Time of the last hit, or of the entry's creation.
     pub last_hit: Nanos,
-    /// Whether the entry was reported idle. A hit of an idle entry must go through
-    /// [`crate::engine::State::count_hit`], which restarts its timeout.
+    /// Whether the entry was reported idle. A hit of an idle entry must go through [`crate::engine::State::count_hit`],
+    /// which restarts its timeout.
     pub is_idle: bool,
 }
 

@@ -108,8 +108,8 @@ impl Tables {
             .collect()
     }
 
-    /// Counts a hit and returns the call that runs: the entry's or the default action. `hash`
-    /// computes the selector's hash and is called only for a group.
+    /// Counts a hit and returns the call that runs: the entry's or the default action. `hash` computes the selector's
+    /// hash and is called only for a group.
     pub(crate) fn account(
         &mut self,
         id: TableId,

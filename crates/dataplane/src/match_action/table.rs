@@ -349,8 +349,8 @@ impl Table {
         self.watch(snapshot.account.last_hit, snapshot.slot.idle_timeout_ns);
     }
 
-    /// Restores a deleted entry at its old position, which is free. The caller then moves younger
-    /// entries of its priority behind it.
+    /// Restores a deleted entry at its old position, which is free. The caller then moves younger entries of its
+    /// priority behind it.
     pub(crate) fn put_back(&mut self, info: &TableInfo, snapshot: &SlotSnapshot) {
         let place = snapshot.entry.0;
         match self.free.peek() {

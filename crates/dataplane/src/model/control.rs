@@ -1,8 +1,8 @@
 //! The objects that a control plane reads and writes, modelled on P4Runtime's entities.
 //!
-//! Values are big-endian byte strings. On writing they may have any length, if the value fits the
-//! width. The switch returns them in canonical form (no leading zero byte, at least one byte), as
-//! P4Runtime 1.4 asks in section 8.4. Not here: protobuf messages, P4Info ids.
+//! Values are big-endian byte strings. On writing they may have any length, if the value fits the width. The switch
+//! returns them in canonical form (no leading zero byte, at least one byte), as P4Runtime 1.4 asks in section 8.4. Not
+//! here: protobuf messages, P4Info ids.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +13,7 @@ use super::{ActionId, PortId, TableId};
 pub struct TableEntry {
     /// One match per key field, in the key's order.
     pub key: Vec<MatchField>,
-    /// The numerically higher priority wins; 0 if the table has no ternary, range or optional
-    /// field.
+    /// The numerically higher priority wins; 0 if the table has no ternary, range or optional field.
     pub priority: i32,
     /// The action that a hit runs.
     pub action: TableAction,
@@ -26,8 +25,7 @@ pub struct TableEntry {
     pub meter: Option<MeterConfig>,
     /// Packets and bytes of the direct meter by colour; ignored on writing.
     pub meter_counts: MeterCounts,
-    /// [`crate::Switch::poll_idle_timeout`] reports the entry after this many nanoseconds without a
-    /// hit; 0 is never.
+    /// [`crate::Switch::poll_idle_timeout`] reports the entry after this many nanoseconds without a hit; 0 is never.
     pub idle_timeout_ns: u64,
     /// Nanoseconds since the last hit, or since the entry was made; ignored on writing.
     pub since_last_hit_ns: u64,
@@ -50,8 +48,8 @@ impl TableEntry {
     }
 }
 
-/// BMv2's number of an entry in its table. The low 24 bits are a slot, the lowest free one when the
-/// entry was made; the high 8 bits count the entries that used the slot before.
+/// BMv2's number of an entry in its table. The low 24 bits are a slot, the lowest free one when the entry was made; the
+/// high 8 bits count the entries that used the slot before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EntryHandle(pub u32);
 
@@ -125,8 +123,7 @@ pub struct ProfileMember {
 pub struct ProfileGroup {
     /// Chosen by the control plane.
     pub id: u32,
-    /// Upper bound of the sum of weights, or of the number of members; 0 is no bound. Fixed while
-    /// the group exists.
+    /// Upper bound of the sum of weights, or of the number of members; 0 is no bound. Fixed while the group exists.
     pub max_size: u32,
     /// Whether `max_size` counts members instead of weights.
     pub counts_members: bool,
@@ -136,8 +133,8 @@ pub struct ProfileGroup {
     pub watched: Vec<(u32, PortId)>,
 }
 
-/// Configuration of a three-colour marker: two rates (RFC 2698), or one rate (RFC 2697) if
-/// `excess_burst` is set. The program decides whether a unit is a byte or a packet.
+/// Configuration of a three-colour marker: two rates (RFC 2698), or one rate (RFC 2697) if `excess_burst` is set. The
+/// program decides whether a unit is a byte or a packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeterConfig {
     /// Units per second that are green.
@@ -148,8 +145,8 @@ pub struct MeterConfig {
     pub peak_rate: u64,
     /// Units in the peak bucket.
     pub peak_burst: u64,
-    /// Units in the excess bucket, which fills once the committed bucket is full. If not 0, peak
-    /// rate and burst are ignored.
+    /// Units in the excess bucket, which fills once the committed bucket is full. If not 0, peak rate and burst are
+    /// ignored.
     pub excess_burst: u64,
 }
 
@@ -253,9 +250,8 @@ pub struct MulticastGroup {
     pub id: u32,
     /// In the order in which the copies are made.
     pub replicas: Vec<Replica>,
-    /// The backups of each replica, by its index; may be shorter than `replicas`. While a replica's
-    /// port is down, its first backup with a port that is up replaces it. If all are down, the copy
-    /// goes to the replica's own port.
+    /// The backups of each replica, by its index; may be shorter than `replicas`. While a replica's port is down, its
+    /// first backup with a port that is up replaces it. If all are down, the copy goes to the replica's own port.
     pub backups: Vec<Vec<Replica>>,
 }
 
@@ -272,8 +268,8 @@ pub struct CloneSession {
     pub class_of_service: u32,
 }
 
-/// The destination of a BMv2 mirroring session: a port, a multicast group with its members at the
-/// time of the clone, both, or neither.
+/// The destination of a BMv2 mirroring session: a port, a multicast group with its members at the time of the clone,
+/// both, or neither.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirror {
     /// Output port of a clone with `egress_rid` 0.

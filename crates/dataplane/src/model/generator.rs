@@ -32,8 +32,8 @@ impl Pace {
         }
     }
 
-    /// When frame `number` is due, in nanoseconds after frame 0. Computed from the start each time,
-    /// so that rounding errors do not accumulate.
+    /// When frame `number` is due, in nanoseconds after frame 0. Computed from the start each time, so that rounding
+    /// errors do not accumulate.
     pub(crate) fn due(self, number: u64) -> Nanos {
         let due = u128::from(number) * u128::from(self.per_ns) / u128::from(self.frames.max(1));
         Nanos::try_from(due).unwrap_or(Nanos::MAX)

@@ -6,19 +6,19 @@ pub const FRAME_BYTES_MAX: usize = 65_536 + 256;
 /// Packets waiting for ingress: several bursts of a receive ring (1,024 frames).
 pub const INGRESS_QUEUE_PACKETS: usize = 4_096;
 
-/// Packets waiting to run ingress again. Each packet inside adds at most one, since recirculated
-/// packets run before new ones; the largest group may add a clone of each replica.
+/// Packets waiting to run ingress again. Each packet inside adds at most one, since recirculated packets run before new
+/// ones; the largest group may add a clone of each replica.
 pub const RECIRCULATION_QUEUE_PACKETS: usize = 8_192;
 
-/// Packets waiting in one queue of an output port. Holds the replicas of the largest group, so that
-/// an empty queue loses none. There is one queue per priority.
+/// Packets waiting in one queue of an output port. Holds the replicas of the largest group, so that an empty queue
+/// loses none. There is one queue per priority.
 pub const EGRESS_QUEUE_PACKETS: usize = 8_192;
 
 /// Queues of an output port: `priority` is `bit<3>` in v1model.
 pub const EGRESS_QUEUES_PER_PORT: usize = 8;
 
-/// Copies of one packet whose payloads an extern changes in one call: enough to repay the setup of
-/// a fast cipher, and few enough that the results (80 KB at 1,200 bytes each) stay in the cache.
+/// Copies of one packet whose payloads an extern changes in one call: enough to repay the setup of a fast cipher, and
+/// few enough that the results (80 KB at 1,200 bytes each) stay in the cache.
 pub const PAYLOAD_BATCH_MAX: usize = 64;
 
 /// Arguments of a payload extern: a key, a sequence number, and as many again.
@@ -27,32 +27,30 @@ pub const PAYLOAD_ARGS_MAX: usize = 4;
 /// Bytes that an extern may add to a payload: a header and an authentication tag.
 pub const PAYLOAD_GROWTH_BYTES_MAX: usize = 256;
 
-/// Recirculations of one packet. A walk over a group of 4,096 viewers costs one pass per viewer;
-/// sixteen such walks in a row are allowed.
+/// Recirculations of one packet. A walk over a group of 4,096 viewers costs one pass per viewer; sixteen such walks in
+/// a row are allowed.
 pub const RECIRCULATIONS_PER_PACKET_MAX: u32 = 65_536;
 
-/// Resubmissions of one packet: as many as recirculations, since a program may use either for a
-/// loop that it counts in its metadata.
+/// Resubmissions of one packet: as many as recirculations, since a program may use either for a loop that it counts in
+/// its metadata.
 pub const RESUBMITS_PER_PACKET_MAX: u32 = RECIRCULATIONS_PER_PACKET_MAX;
 
-/// Generations of clones of clones. As many as recirculations, since each pass may end in a clone
-/// that continues the loop.
+/// Generations of clones of clones. As many as recirculations, since each pass may end in a clone that continues the
+/// loop.
 pub const CLONE_GENERATIONS_MAX: u32 = 65_536;
 
-/// Scheduler steps without a transmitted frame in one call of `transmit`, beyond `max_frames`: the
-/// drops of a receive batch (64 frames). A program whose packets recirculate up to the limit must
-/// not keep the caller from its other work.
+/// Scheduler steps without a transmitted frame in one call of `transmit`, beyond `max_frames`: the drops of a receive
+/// batch (64 frames). A program whose packets recirculate up to the limit must not keep the caller from its other work.
 pub const STEPS_IN_VAIN_MAX: usize = 64;
 
 /// Packet generators of a switch: some flows, each with its own pace.
 pub const GENERATORS_MAX: usize = 16;
 
-/// Frames that a late generator makes at once: a receive batch, so that the switch treats it like a
-/// port.
+/// Frames that a late generator makes at once: a receive batch, so that the switch treats it like a port.
 pub const GENERATOR_BURST_FRAMES: usize = 64;
 
-/// Total bytes of a generator's frames: some ten thousand short frames. As base64 they still fit
-/// the 4 MiB that gRPC clients accept in a message by default.
+/// Total bytes of a generator's frames: some ten thousand short frames. As base64 they still fit the 4 MiB that gRPC
+/// clients accept in a message by default.
 pub const GENERATOR_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Minimum bytes of a generator's frame: an Ethernet header, as at a port.
@@ -61,12 +59,12 @@ pub const GENERATOR_FRAME_BYTES_MIN: usize = 14;
 /// Bytes of a generator's name, which is a label of the metrics.
 pub const GENERATOR_NAME_BYTES_MAX: usize = 64;
 
-/// Parser states entered for one packet. More than any header stack needs; without a limit a cycle
-/// that consumes nothing would never end. Beyond it the error is `ParserTimeout`.
+/// Parser states entered for one packet. More than any header stack needs; without a limit a cycle that consumes
+/// nothing would never end. Beyond it the error is `ParserTimeout`.
 pub const PARSER_STEPS_MAX: u32 = 4_096;
 
-/// Rounds of the loops in one run of an action: a few for each byte of the longest frame, more than
-/// a program needs. A loop that does not end must not stop the switch.
+/// Rounds of the loops in one run of an action: a few for each byte of the longest frame, more than a program needs. A
+/// loop that does not end must not stop the switch.
 pub const LOOP_ROUNDS_MAX: u32 = 65_536;
 
 /// Replicas of a multicast group: two groups of 4,096 viewers together.
@@ -75,8 +73,7 @@ pub const REPLICAS_PER_GROUP_MAX: usize = 8_192;
 /// Multicast groups: `mcast_grp` is `bit<16>`, and 0 means none.
 pub const MULTICAST_GROUP_ID_MAX: u32 = 65_535;
 
-/// Clone session ids: BMv2 keeps 15 bits of the argument and uses the 16th to record that a clone
-/// was made.
+/// Clone session ids: BMv2 keeps 15 bits of the argument and uses the 16th to record that a clone was made.
 pub const CLONE_SESSION_ID_MAX: u32 = 32_767;
 
 /// Port numbers of v1model: `bit<9>`, and 511 is the drop port.
@@ -94,10 +91,9 @@ pub const DIGEST_QUEUE_MAX: usize = 4_096;
 /// Idle timeouts waiting for the control plane; further ones are counted as lost.
 pub const IDLE_TIMEOUT_QUEUE_MAX: usize = 65_536;
 
-/// Minimum nanoseconds between two searches of a table for idle entries, per entry. Looking at an
-/// entry takes about 2 ns, so searches take at most a few percent of the time, and an idle entry of
-/// the largest tables is reported up to a tenth of a second late. Without this bound, each of a
-/// million timeouts could cause a search.
+/// Minimum nanoseconds between two searches of a table for idle entries, per entry. Looking at an entry takes about 2
+/// ns, so searches take at most a few percent of the time, and an idle entry of the largest tables is reported up to a
+/// tenth of a second late. Without this bound, each of a million timeouts could cause a search.
 pub const IDLE_SWEEP_NS_PER_ENTRY: u64 = 100;
 
 /// Packet-ins waiting for the control plane; further ones are dropped and counted.
@@ -106,13 +102,13 @@ pub const PACKET_IN_QUEUE_MAX: usize = 4_096;
 // The compiler enforces the bounds on what a program declares, too.
 pub use bmv2_json::limits::{ARRAY_CELLS_MAX, EXPRESSION_DEPTH_MAX, FIELD_BITS_MAX};
 
-/// Shards of a hash map of entries. Of 65,536 entries, growing moves 256, which takes tens of
-/// microseconds; moving all of them would delay packets for milliseconds.
+/// Shards of a hash map of entries. Of 65,536 entries, growing moves 256, which takes tens of microseconds; moving all
+/// of them would delay packets for milliseconds.
 pub const MAP_SHARDS: usize = 256;
 
-/// Egress passes between two look-aheads, if the program sets priorities
-/// (`traffic_manager/look_ahead.rs`). Few enough that a receive batch (64 frames) is known before
-/// the copies of its first four packets have left; many enough that copies leave in between.
+/// Egress passes between two look-aheads, if the program sets priorities (`traffic_manager/look_ahead.rs`). Few enough
+/// that a receive batch (64 frames) is known before the copies of its first four packets have left; many enough that
+/// copies leave in between.
 pub const COPIES_PER_LOOK: u32 = 4;
 
 /// Egress passes that pay for a look-ahead whose packet is dropped: five percent.
@@ -130,13 +126,12 @@ pub const LATENCY_STREAMS_MAX: usize = 256;
 /// The upper end of the latency histogram, in nanoseconds: a minute.
 pub const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
-/// Header vectors and frame buffers that the interpreter keeps for reuse: a burst of a receive ring
-/// (1,024 frames). It frees those beyond.
+/// Header vectors and frame buffers that the interpreter keeps for reuse: a burst of a receive ring (1,024 frames). It
+/// frees those beyond.
 pub const SPARE_PACKETS_MAX: usize = 1_024;
 
 /// Total bytes of the header vectors kept for reuse, if a program's vectors are large.
 pub const SPARE_VECTOR_BYTES_MAX: usize = 256 << 20;
 
-/// Largest buffer kept for reuse: a jumbo frame. Longer frames are rare, and a thousand of them
-/// would take 64 MiB.
+/// Largest buffer kept for reuse: a jumbo frame. Longer frames are rare, and a thousand of them would take 64 MiB.
 pub const SPARE_BUFFER_BYTES_MAX: usize = 10_240;

@@ -1,5 +1,5 @@
-//! A hash map whose growth never stalls: it consists of many small maps that grow one at a time, so
-//! that an insertion moves only a small part of the entries.
+//! A hash map whose growth never stalls: it consists of many small maps that grow one at a time, so that an insertion
+//! moves only a small part of the entries.
 
 use std::{
     borrow::Borrow,
@@ -73,8 +73,8 @@ fn shard<Q: Hash + ?Sized>(key: &Q) -> usize {
     (fold.finish() >> 32) as usize % limits::MAP_SHARDS
 }
 
-/// Selects the shard. It is cheaper than the shard's own hash and must differ from it; otherwise
-/// the keys of one shard would collide there.
+/// Selects the shard. It is cheaper than the shard's own hash and must differ from it; otherwise the keys of one shard
+/// would collide there.
 struct Fold(u64);
 
 impl Fold {

@@ -50,16 +50,16 @@ pub struct KeyField {
     pub kind: MatchKind,
     /// Width in bits.
     pub width_bits: u32,
-    /// Whether values are in two's complement. Keys and entries hold bit patterns; only ranges
-    /// depend on the order of values.
+    /// Whether values are in two's complement. Keys and entries hold bit patterns; only ranges depend on the order of
+    /// values.
     pub is_signed: bool,
     /// Whether entries' values are hidden from readers.
     pub is_secret: bool,
 }
 
 impl KeyField {
-    /// The rank of a bit pattern among the field's values, from 0 for the least. Applied twice,
-    /// gives the bit pattern again.
+    /// The rank of a bit pattern among the field's values, from 0 for the least. Applied twice, gives the bit pattern
+    /// again.
     pub fn order(&self, bits: &Int) -> Int {
         match self.is_signed {
             true => bits ^ self.sign(),
@@ -121,8 +121,8 @@ pub struct TableInfo {
 }
 
 impl TableInfo {
-    /// Whether a compiler generated the table, to run statements between tables. Such a table has
-    /// no key, and a name that no P4 table has.
+    /// Whether a compiler generated the table, to run statements between tables. Such a table has no key, and a name
+    /// that no P4 table has.
     pub fn is_generated(&self) -> bool {
         self.key.is_empty() && is_generated_name(&self.name)
     }
@@ -138,8 +138,7 @@ impl TableInfo {
     }
 }
 
-/// Whether p4c or our compiler uses such names for generated tables. Names of P4 tables contain
-/// their control.
+/// Whether p4c or our compiler uses such names for generated tables. Names of P4 tables contain their control.
 pub(crate) fn is_generated_name(table: &str) -> bool {
     table.starts_with("tbl_") && !table.contains('.')
 }

@@ -93,8 +93,8 @@ impl Program {
         Self::load(json, architecture, &[])
     }
 
-    /// As [`Program::from_json`], for a program that may call these payload externs: those of its
-    /// switch ([`crate::Switch::payload_signatures`]).
+    /// As [`Program::from_json`], for a program that may call these payload externs: those of its switch
+    /// ([`crate::Switch::payload_signatures`]).
     ///
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.

@@ -1,9 +1,7 @@
 //! The state that one packet can leave for another.
 //!
-//! Several switches with the same program, each with a share of the packets, behave like one switch
-//! only if no packet reads what another wrote. Counters do not matter: no program reads them, and
-//! they can be added.
-//! they add up.
+//! Several switches with the same program, each with a share of the packets, behave like one switch only if no packet
+//! reads what another wrote. Counters do not matter: no program reads them, and they can be added. they add up.
 
 use super::{
     Program,
@@ -12,8 +10,8 @@ use super::{
 use crate::RegisterId;
 
 impl Program {
-    /// The registers that packets both write and read, and all meters, by kind and name: `register
-    /// "seen"`. Registers that packets only write are for the controller.
+    /// The registers that packets both write and read, and all meters, by kind and name: `register "seen"`. Registers
+    /// that packets only write are for the controller.
     pub fn kept_between_packets(&self) -> Vec<String> {
         let ir = self.ir();
         let mut kept: Vec<String> = self.registers_between_packets().map(named).collect();
@@ -24,8 +22,8 @@ impl Program {
         kept
     }
 
-    /// Those of [`kept_between_packets`](Self::kept_between_packets) that the program declares
-    /// `@shared`: one instance whatever the number of workers.
+    /// Those of [`kept_between_packets`](Self::kept_between_packets) that the program declares `@shared`: one instance
+    /// whatever the number of workers.
     pub fn shared_between_packets(&self) -> Vec<String> {
         let registers = self.registers_between_packets();
         let shared = registers.filter(|register| register.is_shared);

@@ -1,10 +1,9 @@
 //! The packet generator: makes frames in a cycle at a fixed rate, as if a port had received them.
 //!
-//! Generators belong to the switch and survive a change of program. The caller supplies the time:
-//! it reads [`Switch::next_generated`] and calls [`Switch::generate`] at that time. No frame is
-//! skipped: an overdue frame is made as soon as possible, up to [`limits::GENERATOR_BURST_FRAMES`]
-//! at once. So a generator that is faster than the switch falls behind, like a port with an endless
-//! receive ring.
+//! Generators belong to the switch and survive a change of program. The caller supplies the time: it reads
+//! [`Switch::next_generated`] and calls [`Switch::generate`] at that time. No frame is skipped: an overdue frame is
+//! made as soon as possible, up to [`limits::GENERATOR_BURST_FRAMES`] at once. So a generator that is faster than the
+//! switch falls behind, like a port with an endless receive ring.
 
 use crate::{
     GeneratorChange, GeneratorConfig, GeneratorCounters, GeneratorState, GeneratorStatus, Nanos,
@@ -45,8 +44,8 @@ impl Generator {
         }
     }
 
-    /// Applies a change. A change of frames, pace, port or count restarts the run; starting a
-    /// running generator has no effect.
+    /// Applies a change. A change of frames, pace, port or count restarts the run; starting a running generator has no
+    /// effect.
     pub(crate) fn change(&mut self, change: &GeneratorChange, config: GeneratorConfig) {
         let was_running = matches!(self.run, Run::Begins | Run::Goes { .. });
         let runs = change.runs.unwrap_or(was_running);
@@ -131,10 +130,9 @@ impl Switch {
         self.generators.iter().filter_map(Generator::next_due).min()
     }
 
-    /// Makes the frames that are due and accepts them into the switch: at most
-    /// [`limits::GENERATOR_BURST_FRAMES`] per generator. Returns their number. To be called at the
-    /// time of [`Switch::next_generated`], and followed by [`Switch::poll_transmit`] as after
-    /// [`Switch::handle_frame`].
+    /// Makes the frames that are due and accepts them into the switch: at most [`limits::GENERATOR_BURST_FRAMES`] per
+    /// generator. Returns their number. To be called at the time of [`Switch::next_generated`], and followed by
+    /// [`Switch::poll_transmit`] as after [`Switch::handle_frame`].
     pub fn generate(&mut self, now: Nanos) -> usize {
         for generator in &mut self.generators {
             generator.n_allowed = limits::GENERATOR_BURST_FRAMES;
@@ -142,8 +140,8 @@ impl Switch {
         self.generate_more(now)
     }
 
-    /// Makes frames that became due since the last [`Switch::generate`], within what is left of its
-    /// bound. Keeps frames on time while a caller transmits for long.
+    /// Makes frames that became due since the last [`Switch::generate`], within what is left of its bound. Keeps frames
+    /// on time while a caller transmits for long.
     pub fn generate_more(&mut self, now: Nanos) -> usize {
         if self.generators.is_empty() {
             return 0;

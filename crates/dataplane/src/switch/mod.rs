@@ -25,13 +25,13 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DrainToken(u64);
 
-/// The switch: a pure state machine from (program, state, time, frame) to frames. Each control call
-/// is atomic and takes effect between two passes.
+/// The switch: a pure state machine from (program, state, time, frame) to frames. Each control call is atomic and takes
+/// effect between two passes.
 ///
-/// Scheduling is part of the semantics: egress work comes first, then recirculated and resubmitted
-/// packets, then new frames. So the passes of one packet run back to back unless a rate holds a
-/// queue. If the program sets priorities, new frames sometimes run ingress while copies wait, so
-/// that a frame of high priority overtakes them: `traffic_manager/look_ahead.rs`.
+/// Scheduling is part of the semantics: egress work comes first, then recirculated and resubmitted packets, then new
+/// frames. So the passes of one packet run back to back unless a rate holds a queue. If the program sets priorities,
+/// new frames sometimes run ingress while copies wait, so that a frame of high priority overtakes them:
+/// `traffic_manager/look_ahead.rs`.
 pub struct Switch {
     config: SwitchConfig,
     factory: Arc<dyn EngineFactory>,
@@ -59,8 +59,7 @@ const NOTHING: Transmitted = Transmitted {
 };
 
 impl Switch {
-    /// A switch without ports and program, which drops every frame. It runs programs on the
-    /// reference interpreter.
+    /// A switch without ports and program, which drops every frame. It runs programs on the reference interpreter.
     pub fn new(config: SwitchConfig) -> Self {
         Self::with_engine(config, Box::new(InterpreterFactory))
     }
@@ -104,16 +103,15 @@ impl Switch {
         engine.map_or_else(Vec::new, |engine| engine.interpreted())
     }
 
-    /// Adds a port. Frames from and to other ports are dropped and counted, except the CPU port,
-    /// which need not be added.
+    /// Adds a port. Frames from and to other ports are dropped and counted, except the CPU port, which need not be
+    /// added.
     pub fn add_port(&mut self, port: PortId) {
         self.model.state.counters.add_port(port);
         self.tell(&Change::Port(port));
     }
 
-    /// Registers an extern that changes payloads, under the name that programs call. Programs
-    /// loaded later may use it ([`Program::from_json_with`]). It stays when the program is
-    /// replaced.
+    /// Registers an extern that changes payloads, under the name that programs call. Programs loaded later may use it
+    /// ([`Program::from_json_with`]). It stays when the program is replaced.
     ///
     /// # Errors
     /// [`ControlError`] if the name is taken, or the extern exceeds [`limits`].
@@ -131,10 +129,10 @@ impl Switch {
         signatures.cloned().collect()
     }
 
-    /// Replaces the program and clears its state: tables, registers, counters, groups, sessions,
-    /// digests. Drops and counts the packets inside. Keeps the port and drop counters, the
-    /// generators, and which ports are down or disabled. Blocks while the engine compiles; a caller
-    /// with waiting packets prepares the program elsewhere instead ([`Switch::set_ready_program`]).
+    /// Replaces the program and clears its state: tables, registers, counters, groups, sessions, digests. Drops and
+    /// counts the packets inside. Keeps the port and drop counters, the generators, and which ports are down or
+    /// disabled. Blocks while the engine compiles; a caller with waiting packets prepares the program elsewhere instead
+    /// ([`Switch::set_ready_program`]).
     ///
     /// # Panics
     /// If the program calls an extern that is not registered with this switch.
@@ -142,9 +140,8 @@ impl Switch {
         self.set_program_as(program, 0);
     }
 
-    /// As [`Switch::set_program`], and sets the number that `generation` returns. Callers
-    /// that hold an entry or a packet-out for a program compare it, to detect that the program was
-    /// replaced.
+    /// As [`Switch::set_program`], and sets the number that `generation` returns. Callers that hold an entry or a
+    /// packet-out for a program compare it, to detect that the program was replaced.
     pub fn set_program_as(&mut self, program: Program, generation: u64) {
         let mut ready = self.loader().load(program);
         self.set_ready_program(&mut ready, generation);
@@ -155,14 +152,12 @@ impl Switch {
         self.generation
     }
 
-    /// Makes the engine for the loaded program: the chosen one, or the interpreter while a trace
-    /// needs it.
+    /// Makes the engine for the loaded program: the chosen one, or the interpreter while a trace needs it.
     fn load_engine(&mut self) {
         self.load_engine_as(self.is_interpreted());
     }
 
-    /// Whether the interpreter must replace the engine: a trace is on, and the engine does not
-    /// trace.
+    /// Whether the interpreter must replace the engine: a trace is on, and the engine does not trace.
     fn is_interpreted(&self) -> bool {
         self.model.state.tracer.is_on() && !self.factory.traces()
     }
@@ -183,8 +178,8 @@ impl Switch {
         self.engine.as_ref().map(|_| &self.model.state.program)
     }
 
-    /// Accepts a frame. Cheap: [`Switch::poll_transmit`] does the work, and must be called
-    /// afterwards until it returns `None`. A packet-out is a frame from the CPU port.
+    /// Accepts a frame. Cheap: [`Switch::poll_transmit`] does the work, and must be called afterwards until it returns
+    /// `None`. A packet-out is a frame from the CPU port.
     pub fn handle_frame(&mut self, now: Nanos, port: PortId, frame: &[u8]) {
         let now = self.model.state.advance(now);
         let name = self.begin_frame(now, port, frame);
@@ -204,8 +199,7 @@ impl Switch {
         self.admit(now, port, frame, name);
     }
 
-    /// Accepts a generator's frame as if `port`, which need not exist, had received it. Returns
-    /// whether it was queued.
+    /// Accepts a generator's frame as if `port`, which need not exist, had received it. Returns whether it was queued.
     pub(crate) fn take_in(&mut self, now: Nanos, port: PortId, frame: &[u8]) -> bool {
         let name = self.begin_frame(now, port, frame);
         self.model.state.counters.generated += 1;
@@ -286,9 +280,8 @@ impl Switch {
         Some(work(&mut run))
     }
 
-    /// Runs passes until a frame leaves or nothing can run at `now`. The caller must call it until
-    /// it returns `None`, after every `handle_frame` and `handle_timeout`. It copies the frame;
-    /// [`Switch::transmit`] does not.
+    /// Runs passes until a frame leaves or nothing can run at `now`. The caller must call it until it returns `None`,
+    /// after every `handle_frame` and `handle_timeout`. It copies the frame; [`Switch::transmit`] does not.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit<'_>> {
         let (mut bytes, mut n_head) = std::mem::take(&mut self.sent);
         let mut port = None;
@@ -312,10 +305,10 @@ impl Switch {
         })
     }
 
-    /// As `max_frames` calls of [`Switch::poll_transmit`], but cheaper per frame: passes each frame
-    /// to `send`, borrowed from the engine. Sends fewer frames if nothing more can run at `now`, or
-    /// after `max_frames` + [`limits::STEPS_IN_VAIN_MAX`] scheduler steps. This bound returns
-    /// control to the caller even if packets recirculate or are dropped without end.
+    /// As `max_frames` calls of [`Switch::poll_transmit`], but cheaper per frame: passes each frame to `send`, borrowed
+    /// from the engine. Sends fewer frames if nothing more can run at `now`, or after `max_frames` +
+    /// [`limits::STEPS_IN_VAIN_MAX`] scheduler steps. This bound returns control to the caller even if packets
+    /// recirculate or are dropped without end.
     pub fn transmit(
         &mut self,
         now: Nanos,
@@ -326,9 +319,9 @@ impl Switch {
         transmitted.unwrap_or(NOTHING)
     }
 
-    /// As [`Switch::transmit`], but runs one scheduler step: a pass, and the passes that follow it
-    /// without a queue in between; at most one frame leaves. For a caller that must read its clock
-    /// before each step ([`Switch::is_timed`]).
+    /// As [`Switch::transmit`], but runs one scheduler step: a pass, and the passes that follow it without a queue in
+    /// between; at most one frame leaves. For a caller that must read its clock before each step
+    /// ([`Switch::is_timed`]).
     pub fn transmit_step(&mut self, now: Nanos, send: &mut dyn FnMut(Transmit<'_>)) -> Transmitted {
         let sent = self.run(now, send, |run| run.turn(1)).flatten();
         sent.map_or(NOTHING, |n_frames| Transmitted {
@@ -337,16 +330,14 @@ impl Switch {
         })
     }
 
-    /// Whether the program reads how long packets have been inside. Such times are as exact as the
-    /// caller's clock readings, so the caller should use [`Switch::transmit_step`], with one
-    /// reading per pass.
+    /// Whether the program reads how long packets have been inside. Such times are as exact as the caller's clock
+    /// readings, so the caller should use [`Switch::transmit_step`], with one reading per pass.
     pub fn is_timed(&self) -> bool {
         self.model.is_timed
     }
 
-    /// How many more frames the caller should deliver now, if it has any, although
-    /// [`Switch::poll_transmit`] still returns frames; otherwise their priorities come too late. To
-    /// be asked after about every sixteen frames sent.
+    /// How many more frames the caller should deliver now, if it has any, although [`Switch::poll_transmit`] still
+    /// returns frames; otherwise their priorities come too late. To be asked after about every sixteen frames sent.
     pub fn n_frames_wanted(&self) -> usize {
         let wanted = self.model.traffic.look_ahead.n_frames_wanted();
         wanted.saturating_sub(self.model.traffic.ingress.len())
@@ -382,8 +373,8 @@ impl Switch {
         self.model.digests.pop()
     }
 
-    /// When to call [`Switch::handle_timeout`] and [`Switch::poll_transmit`] next if no frame
-    /// arrives: when a queue may release its next packet, or an entry may have become idle.
+    /// When to call [`Switch::handle_timeout`] and [`Switch::poll_transmit`] next if no frame arrives: when a queue may
+    /// release its next packet, or an entry may have become idle.
     pub fn poll_timeout(&self) -> Option<Nanos> {
         let departures = [
             self.model.traffic.egress.next_departure(),
@@ -393,8 +384,8 @@ impl Switch {
         departures.into_iter().flatten().chain(idle).min()
     }
 
-    /// Looks for idle entries, when the time of [`Switch::poll_timeout`] has come. Queues need no
-    /// such call; they use the time given to [`Switch::poll_transmit`].
+    /// Looks for idle entries, when the time of [`Switch::poll_timeout`] has come. Queues need no such call; they use
+    /// the time given to [`Switch::poll_transmit`].
     pub fn handle_timeout(&mut self, now: Nanos) {
         self.model.state.advance(now);
         if self.model.state.tables.next_idle().is_some() {
@@ -403,8 +394,8 @@ impl Switch {
         self.sweep_idle_entries();
     }
 
-    /// Starts a new epoch. Every packet carries the epoch in which its root frame arrived; clones,
-    /// replicas and recirculated packets inherit it.
+    /// Starts a new epoch. Every packet carries the epoch in which its root frame arrived; clones, replicas and
+    /// recirculated packets inherit it.
     pub fn begin_drain(&mut self) -> DrainToken {
         if let Some(offload) = &mut self.offload {
             offload.begin_drain(self.epoch);
@@ -420,15 +411,14 @@ impl Switch {
             && offload.is_none_or(|offload| offload.is_drained(token.0))
     }
 
-    /// Packets inside: those in queues, and those that the offload held at the last
-    /// [`Switch::collect`].
+    /// Packets inside: those in queues, and those that the offload held at the last [`Switch::collect`].
     pub fn packets_inside(&self) -> u64 {
         let n_offloaded = self.offload.as_ref().map_or(0, |offload| offload.n_inside);
         self.model.traffic.inside.total() + n_offloaded
     }
 
-    /// Whether no packet waits in a queue, so that replacing the program now would drop none.
-    /// Ignores packets in the offload.
+    /// Whether no packet waits in a queue, so that replacing the program now would drop none. Ignores packets in the
+    /// offload.
     pub fn is_engine_empty(&self) -> bool {
         self.model.traffic.inside.total() == 0
     }
@@ -438,9 +428,9 @@ impl Switch {
         &self.model.state.counters
     }
 
-    /// Sets or removes the trace sink. While a sink is set, the interpreter replaces an engine that
-    /// does not trace, and the offload punts everything. The engine changes at once if no packet is
-    /// inside, otherwise with the next frame that arrives when none is.
+    /// Sets or removes the trace sink. While a sink is set, the interpreter replaces an engine that does not trace, and
+    /// the offload punts everything. The engine changes at once if no packet is inside, otherwise with the next frame
+    /// that arrives when none is.
     pub fn set_trace(&mut self, sink: Option<Box<dyn TraceSink>>) {
         let was_on = self.model.state.tracer.is_on();
         self.model.state.tracer.set_sink(sink);

@@ -1,5 +1,5 @@
-//! Drives the offload beside the engine: loads and stops it, and forwards changes and requests to
-//! it. [`crate::offload`] has the contract.
+//! Drives the offload beside the engine: loads and stops it, and forwards changes and requests to it.
+//! [`crate::offload`] has the contract.
 
 use std::os::fd::BorrowedFd;
 
@@ -14,8 +14,7 @@ use crate::{
 pub(super) struct Attached {
     offload: Box<dyn Offload>,
     status: OffloadStatus,
-    /// What the offload leaves to the engine; `Some` while the program is loaded and changes are
-    /// forwarded.
+    /// What the offload leaves to the engine; `Some` while the program is loaded and changes are forwarded.
     left: Option<Vec<Interpreted>>,
     /// Whether a change was forwarded since the last commit.
     has_changes: bool,
@@ -139,8 +138,7 @@ impl Attached {
         }
     }
 
-    /// Takes no more than the control plane's queue has room for; digests that stay in the offload
-    /// are not lost.
+    /// Takes no more than the control plane's queue has room for; digests that stay in the offload are not lost.
     fn take_digests(&mut self, model: &mut V1Model, n_max: usize) -> usize {
         let n_max = n_max.min(model.digests.room());
         match self.is_loaded() {
@@ -171,8 +169,8 @@ impl Attached {
 }
 
 impl Switch {
-    /// Sets or removes the offload beside the engine, and stops the previous one. It forwards at
-    /// once if a program is loaded, no trace is on and no port is disabled.
+    /// Sets or removes the offload beside the engine, and stops the previous one. It forwards at once if a program is
+    /// loaded, no trace is on and no port is disabled.
     pub fn set_offload(&mut self, offload: Option<Box<dyn Offload>>) {
         self.stop_offload(DropReason::OffloadStopped);
         self.offload = offload.map(|offload| Attached {
@@ -195,8 +193,8 @@ impl Switch {
         self.offload.as_mut()?.offload.poll_notice()
     }
 
-    /// Adds what the offload has counted to the switch's state. To be called before reading
-    /// counters, tables, registers, latencies or packets inside.
+    /// Adds what the offload has counted to the switch's state. To be called before reading counters, tables,
+    /// registers, latencies or packets inside.
     pub fn collect(&mut self) {
         if let Some(attached) = &mut self.offload {
             attached.collect(&mut self.model);
@@ -204,24 +202,22 @@ impl Switch {
         }
     }
 
-    /// Moves at most `n_max` digests from the offload to [`Switch::poll_digest`], as far as that
-    /// queue has room. Returns their number; if it is `n_max`, there may be more. Nearly free if
-    /// there are none.
+    /// Moves at most `n_max` digests from the offload to [`Switch::poll_digest`], as far as that queue has room.
+    /// Returns their number; if it is `n_max`, there may be more. Nearly free if there are none.
     pub fn take_offloaded_digests(&mut self, n_max: usize) -> usize {
         let attached = self.offload.as_mut();
         attached.map_or(0, |it| it.take_digests(&mut self.model, n_max))
     }
 
-    /// A descriptor that is readable while [`Switch::take_offloaded_digests`] would find digests.
-    /// Valid until the next call on the switch.
+    /// A descriptor that is readable while [`Switch::take_offloaded_digests`] would find digests. Valid until the next
+    /// call on the switch.
     pub fn offloaded_digests_fd(&self) -> Option<BorrowedFd<'_>> {
         let attached = self.offload.as_ref()?;
         let is_of_use = attached.is_loaded() && self.model.digests.room() > 0;
         attached.offload.digests_fd().filter(|_| is_of_use)
     }
 
-    /// Stops an offload that can no longer forward. The caller's packet loop should call this about
-    /// once a second.
+    /// Stops an offload that can no longer forward. The caller's packet loop should call this about once a second.
     pub fn check_offload(&mut self) {
         if let Some(attached) = &mut self.offload {
             attached.check(&mut self.model);
@@ -229,8 +225,8 @@ impl Switch {
         }
     }
 
-    /// Lets the offload continue its background work. To be called when the offload has woken the
-    /// packet loop, or when a port got another interface.
+    /// Lets the offload continue its background work. To be called when the offload has woken the packet loop, or when
+    /// a port got another interface.
     pub fn look_at_offload(&mut self) {
         self.collect();
         if let Some(attached) = &mut self.offload {
@@ -239,8 +235,8 @@ impl Switch {
         }
     }
 
-    /// Starts a batch of control calls, up to [`Switch::end_batch`]. Packets in the offload see all
-    /// of them or none, including a new program. The engine sees each call at once.
+    /// Starts a batch of control calls, up to [`Switch::end_batch`]. Packets in the offload see all of them or none,
+    /// including a new program. The engine sees each call at once.
     pub fn begin_batch(&mut self) {
         self.is_in_batch = true;
     }
@@ -255,8 +251,8 @@ impl Switch {
         }
     }
 
-    /// Loads the program into the offload if nothing forbids it: a batch, a trace, a disabled port,
-    /// or an earlier refusal or failure.
+    /// Loads the program into the offload if nothing forbids it: a batch, a trace, a disabled port, or an earlier
+    /// refusal or failure.
     pub(super) fn load_offload(&mut self) {
         if let Some(attached) = &mut self.offload
             && self.engine.is_some()
@@ -273,9 +269,8 @@ impl Switch {
         }
     }
 
-    /// Returns whether a new program can be set without waiting for the offload to stop. From now
-    /// on the offload punts everything until it is stopped; the caller repeats the call until it
-    /// returns true.
+    /// Returns whether a new program can be set without waiting for the offload to stop. From now on the offload punts
+    /// everything until it is stopped; the caller repeats the call until it returns true.
     pub fn withdraw_offload(&mut self) -> bool {
         let attached = self.offload.as_mut().filter(|it| it.is_loaded());
         attached.is_none_or(|it| it.offload.withdraw())

@@ -1,8 +1,8 @@
-//! Prepares a program apart from the switch, in any thread: loads and compiles it, and writes its
-//! tables. The switch then swaps it in between two passes, in constant time.
+//! Prepares a program apart from the switch, in any thread: loads and compiles it, and writes its tables. The switch
+//! then swaps it in between two passes, in constant time.
 //!
-//! Tables, arrays and counters keep their addresses in the swap, and the state's identity moves
-//! with them. So an engine that keeps addresses sees the same state before and after.
+//! Tables, arrays and counters keep their addresses in the swap, and the state's identity moves with them. So an engine
+//! that keeps addresses sees the same state before and after.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::{
     model::PortSet, switch::Switch,
 };
 
-/// Prepares programs for a switch, with its configuration at the time of [`Switch::loader`]. Usable
-/// in any thread, and in several at once.
+/// Prepares programs for a switch, with its configuration at the time of [`Switch::loader`]. Usable in any thread, and
+/// in several at once.
 #[derive(Clone)]
 pub struct ProgramLoader {
     config: SwitchConfig,
@@ -27,8 +27,8 @@ pub struct ProgramLoader {
     now: Nanos,
 }
 
-/// A program with its state and engine. After the swap it holds what the switch had before, to be
-/// freed off the packet path.
+/// A program with its state and engine. After the swap it holds what the switch had before, to be freed off the packet
+/// path.
 pub struct ReadyProgram {
     /// Receives no packets.
     switch: Switch,
@@ -61,16 +61,16 @@ impl ProgramLoader {
 }
 
 impl ReadyProgram {
-    /// For control calls: the program starts with what they write. Generators must not be written
-    /// here; they belong to the real switch.
+    /// For control calls: the program starts with what they write. Generators must not be written here; they belong to
+    /// the real switch.
     pub fn switch_mut(&mut self) -> &mut Switch {
         &mut self.switch
     }
 }
 
 impl Switch {
-    /// A switch that forwards nothing and holds a program in its initial state: to read its
-    /// declarations and to try writes. It uses the reference interpreter.
+    /// A switch that forwards nothing and holds a program in its initial state: to read its declarations and to try
+    /// writes. It uses the reference interpreter.
     pub fn blank(program: Program) -> Self {
         let mut switch = Self::new(SwitchConfig::default());
         let payloads = &program.ir.payload_externs;
@@ -94,8 +94,8 @@ impl Switch {
         }
     }
 
-    /// As [`Switch::set_program_as`], for a program that this switch's loader prepared. Afterwards
-    /// `ready` holds the replaced program, which may take long to free.
+    /// As [`Switch::set_program_as`], for a program that this switch's loader prepared. Afterwards `ready` holds the
+    /// replaced program, which may take long to free.
     ///
     /// # Panics
     /// If the program calls an extern that is not registered with this switch.

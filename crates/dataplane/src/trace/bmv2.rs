@@ -1,8 +1,7 @@
 //! Renders events in the wording of BMv2's log, for scripts that search such logs.
 //!
-//! The wording is that of behavioral-model 1.15 (`bm_sim`, `simple_switch`). The caller adds time
-//! and thread to each line. Information that events lack is left out: a condition's node, the
-//! source text of an assignment.
+//! The wording is that of behavioral-model 1.15 (`bm_sim`, `simple_switch`). The caller adds time and thread to each
+//! line. Information that events lack is left out: a condition's node, the source text of an assignment.
 
 use std::{
     collections::VecDeque,
@@ -16,8 +15,7 @@ use crate::{
     program::{HIDDEN, ir::SourceLine},
 };
 
-/// Number of frames whose copies are remembered; copies of an older frame are numbered from 1
-/// again.
+/// Number of frames whose copies are remembered; copies of an older frame are numbered from 1 again.
 const FRAMES_WITH_COPIES_MAX: usize = 256;
 
 /// Minimum width of field names in the key of a lookup, in characters.

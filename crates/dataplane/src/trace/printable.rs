@@ -1,5 +1,4 @@
-//! Escapes the program's names and messages in events, so that they cannot forge a line or send
-//! commands to a terminal.
+//! Escapes the program's names and messages in events, so that they cannot forge a line or send commands to a terminal.
 
 use std::borrow::Cow;
 

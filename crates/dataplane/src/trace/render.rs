@@ -1,8 +1,8 @@
-//! Renders events as text: one block per packet, pass and part of the pipeline, with source
-//! positions in a column at the right.
+//! Renders events as text: one block per packet, pass and part of the pipeline, with source positions in a column at
+//! the right.
 //!
-//! Omits uninteresting events: assignments without a change, variables and tables that the compiler
-//! made, the parser of later passes, and the queueing of a copy that the previous line reported.
+//! Omits uninteresting events: assignments without a change, variables and tables that the compiler made, the parser of
+//! later passes, and the queueing of a copy that the previous line reported.
 
 use std::{fmt, sync::Arc};
 
@@ -41,8 +41,8 @@ pub struct TraceRenderer {
 }
 
 impl TraceRenderer {
-    /// The lines of an event, after a headline if packet, pass or part of the pipeline changes;
-    /// empty for an omitted event.
+    /// The lines of an event, after a headline if packet, pass or part of the pipeline changes; empty for an omitted
+    /// event.
     pub fn render(&mut self, event: &TraceEvent) -> String {
         let mut out = self.headline(event);
         let Some(text) = self.text(event) else {

@@ -1,12 +1,12 @@
-//! The time that packets spend in the switch, from the arrival of their root frame until they
-//! leave: one histogram per output port and one per stream. Always on.
+//! The time that packets spend in the switch, from the arrival of their root frame until they leave: one histogram per
+//! output port and one per stream. Always on.
 //!
-//! The switch does not parse RTP. Its streams are what a program makes copies by: the replicas of a
-//! multicast group are one stream, the clones of a session are one, and everything else is one.
-//! These need no look into packets, and the controller knows their ids.
+//! The switch does not parse RTP. Its streams are what a program makes copies by: the replicas of a multicast group are
+//! one stream, the clones of a session are one, and everything else is one. These need no look into packets, and the
+//! controller knows their ids.
 //!
-//! Copies of a packet, and packets of a batch, mostly leave at the same reading of the caller's
-//! clock. Equal times in a row are counted and recorded once, so a packet costs two comparisons.
+//! Copies of a packet, and packets of a batch, mostly leave at the same reading of the caller's clock. Equal times in a
+//! row are counted and recorded once, so a packet costs two comparisons.
 
 use hdrhistogram::Histogram;
 
@@ -38,8 +38,7 @@ pub struct LatencyReport {
     pub streams: Vec<(Stream, LatencySummary)>,
 }
 
-/// The longest times and deepest queues since the last reading. Lists only ports and streams with
-/// packets since then.
+/// The longest times and deepest queues since the last reading. Lists only ports and streams with packets since then.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecentMaxima {
     /// Longest time by output port, in nanoseconds.

@@ -1,14 +1,14 @@
 //! Look-ahead: runs ingress of frames early, so that priorities count under overload.
 //!
-//! The priority of a frame is known only after its ingress pass. Normally a frame runs ingress when
-//! all copies of earlier frames have left. Under overload the receive ring then overflows and loses
-//! frames of every priority alike. So, if the program sets priorities, a frame occasionally runs
-//! ingress while copies wait. A frame of high priority overtakes the copies. A frame of low
-//! priority waits, until its queue is full and refuses packets with all of their copies.
+//! The priority of a frame is known only after its ingress pass. Normally a frame runs ingress when all copies of
+//! earlier frames have left. Under overload the receive ring then overflows and loses frames of every priority alike.
+//! So, if the program sets priorities, a frame occasionally runs ingress while copies wait. A frame of high priority
+//! overtakes the copies. A frame of low priority waits, until its queue is full and refuses packets with all of their
+//! copies.
 //!
-//! The ingress pass of a refused packet is wasted. Egress passes pay for it: if an ingress pass
-//! costs no more than an egress pass, the rate of copies stays above 95 % of the rate without
-//! look-ahead, whatever the load. Frames beyond that are lost in the receive ring without a pass.
+//! The ingress pass of a refused packet is wasted. Egress passes pay for it: if an ingress pass costs no more than an
+//! egress pass, the rate of copies stays above 95 % of the rate without look-ahead, whatever the load. Frames beyond
+//! that are lost in the receive ring without a pass.
 
 use crate::limits;
 

@@ -45,8 +45,7 @@ impl TrafficManager {
         }
     }
 
-    /// Takes a packet out of any queue, ignoring departure times: in scheduling order, without
-    /// look-ahead.
+    /// Takes a packet out of any queue, ignoring departure times: in scheduling order, without look-ahead.
     pub(crate) fn next_waiting(&mut self) -> Option<Common> {
         let mut next = self.ingress.pop_front();
         if next.is_none() {
@@ -74,8 +73,8 @@ impl TrafficManager {
     }
 }
 
-/// The number of packets inside, by the epoch of their root frame. Epochs count up. Except during a
-/// drain, all packets are of the newest epoch, whose count is kept apart.
+/// The number of packets inside, by the epoch of their root frame. Epochs count up. Except during a drain, all packets
+/// are of the newest epoch, whose count is kept apart.
 #[derive(Debug, Default)]
 pub(crate) struct Inside {
     newest: u64,

@@ -1,8 +1,7 @@
 //! A packet as the traffic manager holds it: the engine's handle, and data common to all engines.
 //!
-//! Hot paths pass these structs by reference. Moving a struct reads it as a whole right after its
-//! fields were written one by one, and the processor stalls until those writes reach the cache
-//! (about 12 cycles).
+//! Hot paths pass these structs by reference. Moving a struct reads it as a whole right after its fields were written
+//! one by one, and the processor stalls until those writes reach the cache (about 12 cycles).
 
 use crate::{
     Nanos, PortId, Stream,
@@ -29,8 +28,8 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// The number of the pass, from 1. A packet that returns to ingress starts another; clones
-    /// belong to the pass that made them.
+    /// The number of the pass, from 1. A packet that returns to ingress starts another; clones belong to the pass that
+    /// made them.
     pub(crate) fn pass(&self) -> u32 {
         1 + self.recirculations + self.resubmits
     }
@@ -52,8 +51,7 @@ pub(crate) struct IngressPacket {
     pub instance_type: InstanceType,
 }
 
-/// A packet that waits for egress, or all of its waiting copies. The handle may stand for further
-/// copies.
+/// A packet that waits for egress, or all of its waiting copies. The handle may stand for further copies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EgressPacket {
     pub common: Common,

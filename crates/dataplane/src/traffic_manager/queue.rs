@@ -1,18 +1,16 @@
 //! The queues of the output ports: bounded FIFOs, with rates in virtual time.
 //!
-//! Without a rate every packet may leave at once: higher priority first, then the older packet, so
-//! that replicas leave in the order in which they were made, whatever their ports. There is one
-//! ring per priority. A ring may hold all copies of a packet as one item, a replica batch.
+//! Without a rate every packet may leave at once: higher priority first, then the older packet, so that replicas leave
+//! in the order in which they were made, whatever their ports. There is one ring per priority. A ring may hold all
+//! copies of a packet as one item, a replica batch.
 //!
-//! With a rate, which each queue may have of its own, a packet gets its departure time when it is
-//! queued: one interval after the previous packet of its queue. So the order does not depend on how
-//! often the caller polls. At the same time, higher priority goes first, then the older packet.
+//! With a rate, which each queue may have of its own, a packet gets its departure time when it is queued: one interval
+//! after the previous packet of its queue. So the order does not depend on how often the caller polls. At the same
+//! time, higher priority goes first, then the older packet.
 //!
-//! Each queue, of one port and one priority, has its own bound: packets in one queue take no room
-//! from another.
+//! Each queue, of one port and one priority, has its own bound: packets in one queue take no room from another.
 //!
-//! A port may be held while its interface accepts no more: its packets wait in its queues and do
-//! not block other ports.
+//! A port may be held while its interface accepts no more: its packets wait in its queues and do not block other ports.
 
 use std::{
     cmp::Reverse,
@@ -212,8 +210,7 @@ impl Timed {
         self.rates.values().any(|interval| interval.is_some())
     }
 
-    /// Departure time of a packet queued now. Queues without a rate get 0, so that the higher
-    /// priority goes first.
+    /// Departure time of a packet queued now. Queues without a rate get 0, so that the higher priority goes first.
     fn departure(&mut self, now: Nanos, port: PortId, queue: usize) -> Nanos {
         let Some(interval_ns) = self.rates.get(port, queue) else {
             return 0;
@@ -375,8 +372,7 @@ impl EgressQueues {
         self.deepest[place] = self.deepest[place].max(self.depths[place][queue]);
     }
 
-    /// Returns the deepest queue of each port since the last call, and starts over from the current
-    /// depths.
+    /// Returns the deepest queue of each port since the last call, and starts over from the current depths.
     pub(crate) fn take_deepest(&mut self) -> impl Iterator<Item = (PortId, usize)> {
         let ports = (0..).map(PortId);
         let ports = ports.zip(self.deepest.iter_mut().zip(&self.depths));
@@ -396,8 +392,7 @@ impl EgressQueues {
         self.depth(port, queue) >= self.capacity.get(port, queue)
     }
 
-    /// Whether a queue refuses all copies of a packet: they do not all fit now, but would fit into
-    /// the empty queue.
+    /// Whether a queue refuses all copies of a packet: they do not all fit now, but would fit into the empty queue.
     pub(crate) fn refuses(&self, port: PortId, queue: usize, n_copies: usize) -> bool {
         let capacity = self.capacity.get(port, queue);
         n_copies <= capacity && self.depth(port, queue) + n_copies > capacity
@@ -417,8 +412,8 @@ impl EgressQueues {
         self.rings.filled == 0 && is_free && !self.is_some_closed
     }
 
-    /// The depth common to the queues of all ports of these copies, if the copies may be appended
-    /// as one item: the depths are equal, every queue has room, and no rate is set.
+    /// The depth common to the queues of all ports of these copies, if the copies may be appended as one item: the
+    /// depths are equal, every queue has room, and no rate is set.
     pub(crate) fn common_depth(&self, queue: usize, copies: &Copies) -> Option<usize> {
         let (first, _) = copies.ports.first()?;
         let depth = self.depth(*first, queue);
@@ -428,8 +423,8 @@ impl EgressQueues {
         (self.timed.is_none() && copies.ports.iter().all(fits)).then_some(depth)
     }
 
-    /// Appends all copies of a packet as one item, which is equivalent to one after the other.
-    /// `depth` comes from [`EgressQueues::common_depth`].
+    /// Appends all copies of a packet as one item, which is equivalent to one after the other. `depth` comes from
+    /// [`EgressQueues::common_depth`].
     pub(crate) fn push_all(
         &mut self,
         now: Nanos,
@@ -457,8 +452,7 @@ impl EgressQueues {
         *filled |= 1 << queue;
     }
 
-    /// Appends a packet. The caller has checked that the queue exists and is not full; `now` must
-    /// not go back.
+    /// Appends a packet. The caller has checked that the queue exists and is not full; `now` must not go back.
     pub(crate) fn push(&mut self, now: Nanos, place: Place, queue: usize, packet: EgressPacket) {
         self.deepen(place.port, queue, 1);
         if let Some(timed) = &mut self.timed {

@@ -1,5 +1,4 @@
-//! The packet replication engine's objects: multicast groups and clone sessions. P4Runtime 1.4,
-//! section 9.5.
+//! The packet replication engine's objects: multicast groups and clone sessions. P4Runtime 1.4, section 9.5.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -17,8 +16,7 @@ pub(crate) struct Copies {
     pub replicas: Box<[Replica]>,
     /// Each port, and how many replicas go there.
     pub ports: Box<[(PortId, usize)]>,
-    /// Each replica's destination with its depth in an empty queue: the number of earlier replicas
-    /// to the same port.
+    /// Each replica's destination with its depth in an empty queue: the number of earlier replicas to the same port.
     pub places: Box<[Place]>,
 }
 
@@ -64,8 +62,8 @@ fn check_replicas(what: &str, replicas: &[Replica]) -> Controlled {
     Ok(())
 }
 
-/// Refuses backups without a replica or on their replica's port, and checks all replicas and
-/// backups together by [`check_replicas`].
+/// Refuses backups without a replica or on their replica's port, and checks all replicas and backups together by
+/// [`check_replicas`].
 fn check_backups(what: &str, replicas: &[Replica], backups: &[Vec<Replica>]) -> Controlled {
     if backups.len() > replicas.len() {
         return invalid(format!(
@@ -83,8 +81,7 @@ fn check_backups(what: &str, replicas: &[Replica], backups: &[Vec<Replica>]) -> 
     check_replicas(what, &all.copied().collect::<Vec<_>>())
 }
 
-/// What makes copies: a clone session, or a multicast group, which is stored as a session without
-/// truncation and queue.
+/// What makes copies: a clone session, or a multicast group, which is stored as a session without truncation and queue.
 #[derive(Debug, Clone)]
 pub(crate) struct ReplicationEntry {
     pub copies: Arc<Copies>,
@@ -121,8 +118,7 @@ pub(crate) struct WithBackups {
 }
 
 impl WithBackups {
-    /// The effective replicas while these ports are down. A replica whose ports are all down keeps
-    /// its own port.
+    /// The effective replicas while these ports are down. A replica whose ports are all down keeps its own port.
     fn standing(&self, down: &PortSet) -> Vec<Replica> {
         let backups = self.backups.iter().map(Vec::as_slice);
         let backups = backups.chain(std::iter::repeat(&[][..]));
@@ -305,8 +301,7 @@ impl ReplicationEntries {
         Ok(())
     }
 
-    /// Adds or replaces a clone session that goes to a port, to a group, or to both. 0 is a valid
-    /// id here, as in BMv2.
+    /// Adds or replaces a clone session that goes to a port, to a group, or to both. 0 is a valid id here, as in BMv2.
     pub(crate) fn mirror(&mut self, id: u32, mirror: Mirror) -> Controlled {
         let what = format!("{} {id}", self.kind);
         let most = [

@@ -1,5 +1,5 @@
-//! Clones and replicas. All copies that a group or session makes are one packet of the engine,
-//! which stands for all of them until each runs egress.
+//! Clones and replicas. All copies that a group or session makes are one packet of the engine, which stands for all of
+//! them until each runs egress.
 
 use std::sync::Arc;
 
@@ -47,9 +47,8 @@ impl Run<'_> {
         }
     }
 
-    /// Makes an egress clone, whose headers are as they are now. If the parent does not leave and
-    /// the clone is the only one and would run next, returns it instead of queueing it: the queue
-    /// would cost more than the pass.
+    /// Makes an egress clone, whose headers are as they are now. If the parent does not leave and the clone is the only
+    /// one and would run next, returns it instead of queueing it: the queue would cost more than the pass.
     pub(super) fn clone_at_egress(
         &mut self,
         parent: &Common,
@@ -119,8 +118,8 @@ impl Run<'_> {
         (common, cloned)
     }
 
-    /// Replaces a packet by its replicas, in the order of the group's list. Returns a lone replica
-    /// under the conditions of a lone clone.
+    /// Replaces a packet by its replicas, in the order of the group's list. Returns a lone replica under the conditions
+    /// of a lone clone.
     pub(super) fn multicast(
         &mut self,
         parent: &Common,
@@ -206,8 +205,8 @@ impl Run<'_> {
         }
     }
 
-    /// The ports whose queue has no room for all copies that go there. They get no copy at all, so
-    /// that no receiver loses more than another because of its position in the list.
+    /// The ports whose queue has no room for all copies that go there. They get no copy at all, so that no receiver
+    /// loses more than another because of its position in the list.
     fn refused(&self, copies: &Copies, of_queue: u64) -> Vec<PortId> {
         let Some(queue) = queue(of_queue) else {
             return Vec::new();
@@ -220,8 +219,8 @@ impl Run<'_> {
 }
 
 impl V1Model {
-    /// The only copy of a packet, if it would run next at egress. Not of a clone: clones of clones
-    /// could go on without end in one scheduler step.
+    /// The only copy of a packet, if it would run next at egress. Not of a clone: clones of clones could go on without
+    /// end in one scheduler step.
     fn only_copy(
         &self,
         parent: &Common,

@@ -1,5 +1,5 @@
-//! The fast path: frames that find nothing waiting run ingress and egress and leave, one after the
-//! other. They are counted together after the last one; nothing reads the counters in between.
+//! The fast path: frames that find nothing waiting run ingress and egress and leave, one after the other. They are
+//! counted together after the last one; nothing reads the counters in between.
 
 use super::{Run, V1Model, ingress_input};
 use crate::{
@@ -9,8 +9,7 @@ use crate::{
     traffic_manager::packet::{Common, IngressPacket},
 };
 
-/// Uncounted frames that left one after the other, with the same port, stream, arrival time and
-/// drain epoch.
+/// Uncounted frames that left one after the other, with the same port, stream, arrival time and drain epoch.
 #[derive(Default)]
 struct Tally {
     of: Option<(PortId, Common)>,
@@ -31,8 +30,8 @@ impl Tally {
 }
 
 impl V1Model {
-    /// Port and queue of a packet that may go from ingress to egress without waiting: it is
-    /// unicast, makes nothing else, and runs next.
+    /// Port and queue of a packet that may go from ingress to egress without waiting: it is unicast, makes nothing
+    /// else, and runs next.
     #[inline]
     pub(super) fn way_on(
         &self,
@@ -97,8 +96,8 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a frame to its end and adds it to the tally. `Err`: the frame left the fast path, and
-    /// this many frames were sent.
+    /// Runs a frame to its end and adds it to the tally. `Err`: the frame left the fast path, and this many frames were
+    /// sent.
     #[inline]
     fn send_frame(&mut self, tally: &mut Tally, frame: &IngressPacket) -> Result<(), usize> {
         let common = &frame.common;

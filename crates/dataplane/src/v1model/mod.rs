@@ -1,12 +1,11 @@
-//! The v1model architecture as BMv2's `simple_switch` runs it: what happens to a packet between the
-//! controls. Source: behavioral-model, `simple_switch.cpp` and `docs/simple_switch.md`. The engine
-//! writes the standard metadata from the inputs it gets here.
+//! The v1model architecture as BMv2's `simple_switch` runs it: what happens to a packet between the controls. Source:
+//! behavioral-model, `simple_switch.cpp` and `docs/simple_switch.md`. The engine writes the standard metadata from the
+//! inputs it gets here.
 //!
-//! Packets advance in scheduler steps ([`Run::turn`]). Where possible, a step is a batch: frames on
-//! the [`fast_path`], the replicas of one packet ([`replica_batch`]), the rounds of a recirculating
-//! packet ([`rounds`]). A packet that needs anything else leaves the batch for the [`slow_path`],
-//! which queues the remaining work for a later step. With an engine that fuses nothing
-//! ([`Engine::fuses_fanout`]), every packet is queued.
+//! Packets advance in scheduler steps ([`Run::turn`]). Where possible, a step is a batch: frames on the [`fast_path`],
+//! the replicas of one packet ([`replica_batch`]), the rounds of a recirculating packet ([`rounds`]). A packet that
+//! needs anything else leaves the batch for the [`slow_path`], which queues the remaining work for a later step. With
+//! an engine that fuses nothing ([`Engine::fuses_fanout`]), every packet is queued.
 
 mod copies;
 mod fast_path;
@@ -32,8 +31,8 @@ use crate::{
     },
 };
 
-/// What v1model adds to an engine: the program's state, the traffic between the controls, and the
-/// queues to the control plane.
+/// What v1model adds to an engine: the program's state, the traffic between the controls, and the queues to the control
+/// plane.
 pub(crate) struct V1Model {
     pub state: State,
     pub traffic: TrafficManager,
@@ -96,8 +95,8 @@ impl V1Model {
         self.state.set_program(program, config.random_seed);
     }
 
-    /// Swaps the program, its state and its groups with another model's. Queue lengths and rates
-    /// stay. No packet may be inside either model.
+    /// Swaps the program, its state and its groups with another model's. Queue lengths and rates stay. No packet may be
+    /// inside either model.
     pub(crate) fn exchange_program(&mut self, other: &mut Self) {
         let egress = self.traffic.egress.emptied();
         mem::swap(&mut self.traffic, &mut other.traffic);
@@ -109,8 +108,7 @@ impl V1Model {
         self.state.exchange_program(&mut other.state);
     }
 
-    /// Whether packets may be queued as one item or skip the queue: the engine wants it, and no
-    /// trace needs the events.
+    /// Whether packets may be queued as one item or skip the queue: the engine wants it, and no trace needs the events.
     #[inline]
     fn may_fuse(&self, common: &Common) -> bool {
         self.fuses_fanout && !self.state.tracer.is_on() && common.name == NameId::NONE
@@ -123,8 +121,8 @@ impl V1Model {
         let is_frame_looked_at = traffic.look_ahead.is_due()
             && traffic.recirculation.is_empty()
             && !traffic.ingress.is_empty();
-        // If the program reads the time inside, every packet is queued between ingress and egress,
-        // so that the caller can read its clock there.
+        // If the program reads the time inside, every packet is queued between ingress and egress, so that the caller
+        // can read its clock there.
         traffic.egress.is_passable() && !is_frame_looked_at && !self.is_timed
     }
 
@@ -147,8 +145,7 @@ impl V1Model {
         self.traffic.inside.leave_many(common.epoch, n_frames);
     }
 
-    /// Removes copies that an extern failed for, already counted as dropped, from the packets
-    /// inside.
+    /// Removes copies that an extern failed for, already counted as dropped, from the packets inside.
     fn leave_many(&mut self, common: &Common, n_copies: u32) {
         let inside = &mut self.traffic.inside;
         inside.leave_many(common.epoch, n_copies.into());
@@ -191,9 +188,8 @@ impl Run<'_> {
         Transmitted { n_frames, is_idle }
     }
 
-    /// Runs one scheduler step: a look-ahead if due, else egress, else a recirculated packet, else
-    /// new frames. Returns how many frames left, at most `max_frames`; `None` if nothing can run
-    /// now.
+    /// Runs one scheduler step: a look-ahead if due, else egress, else a recirculated packet, else new frames. Returns
+    /// how many frames left, at most `max_frames`; `None` if nothing can run now.
     pub(crate) fn turn(&mut self, max_frames: usize) -> Option<usize> {
         let now = self.model.state.now;
         if self.model.traffic.is_look_ahead_due() {
@@ -226,9 +222,8 @@ impl Run<'_> {
         n_sent
     }
 
-    /// Takes the next frame from a queue that is not empty. Copies it straight from the queue,
-    /// where it was written long ago: an `Option` would be moved in pieces other than those it was
-    /// written in, and each move would stall.
+    /// Takes the next frame from a queue that is not empty. Copies it straight from the queue, where it was written
+    /// long ago: an `Option` would be moved in pieces other than those it was written in, and each move would stall.
     #[inline]
     fn next_frame(&mut self) -> IngressPacket {
         self.n_prefetched = self.n_prefetched.saturating_sub(1);
@@ -246,8 +241,7 @@ impl Run<'_> {
         self.after_ingress(waiting, &outcome)
     }
 
-    /// Continues after ingress: with egress at once if nothing goes before it, otherwise on the
-    /// slow path.
+    /// Continues after ingress: with egress at once if nothing goes before it, otherwise on the slow path.
     fn after_ingress(&mut self, waiting: &IngressPacket, outcome: &IngressOutcome) -> usize {
         let Some((port, queue)) = self.model.way_on(&waiting.common, outcome) else {
             return self.finish_ingress(waiting, outcome);

@@ -1,5 +1,5 @@
-//! The rounds of a packet that recirculates and leaves a clone each time: ingress, egress, the
-//! clone's egress, and again, in one call of the engine ([`crate::engine::Engine::rounds`]).
+//! The rounds of a packet that recirculates and leaves a clone each time: ingress, egress, the clone's egress, and
+//! again, in one call of the engine ([`crate::engine::Engine::rounds`]).
 
 use super::{Run, V1Model, ingress_input, is_plain};
 use crate::{
@@ -65,8 +65,8 @@ impl Leaving<'_> {
 }
 
 impl Run<'_> {
-    /// Runs a packet from the recirculation queue: as many rounds as the engine can run at once,
-    /// then what its last pass requires.
+    /// Runs a packet from the recirculation queue: as many rounds as the engine can run at once, then what its last
+    /// pass requires.
     pub(super) fn send_rounds(&mut self, going: IngressPacket, max_frames: usize) -> usize {
         let n_rounds_max = self.model.n_rounds_max(&going.common, max_frames);
         if n_rounds_max == 0 {
@@ -139,8 +139,8 @@ fn n_clones(rounds: &Rounds) -> u32 {
     rounds.n_rounds + u32::from(matches!(rounds.end, RoundsEnd::Clone(_)))
 }
 
-/// Data of the last round's clone, made before its parent recirculated. Its length is stale, but is
-/// not read before the clone recirculates itself.
+/// Data of the last round's clone, made before its parent recirculated. Its length is stale, but is not read before the
+/// clone recirculates itself.
 fn clone_of(parent: &Common, session: u32, rounds: &Rounds) -> Common {
     let mut common = parent.of_copy(Stream::CloneSession(session));
     common.recirculations += n_clones(rounds).saturating_sub(1);
@@ -167,8 +167,8 @@ impl V1Model {
         }
     }
 
-    /// How many rounds a packet may run in a row; 0 unless it is the only one that recirculates and
-    /// nothing waits for egress.
+    /// How many rounds a packet may run in a row; 0 unless it is the only one that recirculates and nothing waits for
+    /// egress.
     fn n_rounds_max(&self, common: &Common, max_frames: usize) -> u32 {
         let traffic = &self.traffic;
         if !self.may_fuse(common)

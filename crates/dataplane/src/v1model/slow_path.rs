@@ -1,5 +1,5 @@
-//! The slow path: a packet comes here after its pass if it clones, multicasts, makes a digest, is
-//! dropped, recirculates or must wait. The remaining work is queued for a later scheduler step.
+//! The slow path: a packet comes here after its pass if it clones, multicasts, makes a digest, is dropped, recirculates
+//! or must wait. The remaining work is queued for a later scheduler step.
 
 use super::{Run, fast_path::queue};
 use crate::{
@@ -25,8 +25,8 @@ pub(super) struct Way {
 }
 
 impl Run<'_> {
-    /// Follows an ingress outcome: makes the clone, then the digest, then applies the verdict; runs
-    /// a lone replica at once if nothing goes before it. Returns how many frames left, at most one.
+    /// Follows an ingress outcome: makes the clone, then the digest, then applies the verdict; runs a lone replica at
+    /// once if nothing goes before it. Returns how many frames left, at most one.
     pub(super) fn finish_ingress(
         &mut self,
         waiting: &IngressPacket,
@@ -122,9 +122,9 @@ impl Run<'_> {
         egress.push(state.now, place, queue, waiting);
     }
 
-    /// Follows an egress outcome: makes the clone, then drops, or deparses and recirculates or
-    /// transmits. A drop overrides recirculation; the clone survives it. Finally runs the clone's
-    /// pass if nothing goes before it. Returns how many frames left, at most one.
+    /// Follows an egress outcome: makes the clone, then drops, or deparses and recirculates or transmits. A drop
+    /// overrides recirculation; the clone survives it. Finally runs the clone's pass if nothing goes before it. Returns
+    /// how many frames left, at most one.
     pub(super) fn finish_egress(
         &mut self,
         common: &Common,

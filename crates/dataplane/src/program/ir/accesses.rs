@@ -1,5 +1,5 @@
-//! The fields and headers that constructs of a program may read and write, on any path of a packet.
-//! A header selected at run time counts as every header that it may be.
+//! The fields and headers that constructs of a program may read and write, on any path of a packet. A header selected
+//! at run time counts as every header that it may be.
 
 use super::{
     AnyStack, BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, ParserOp, Place,

@@ -1,9 +1,9 @@
-//! An architecture as data: the metadata that it shares with programs (name, width, when each is
-//! written), the order of its blocks, and the verdicts after each control. [`V1MODEL`] is the only
-//! instance; `docs/architectures.md` describes what others need.
+//! An architecture as data: the metadata that it shares with programs (name, width, when each is written), the order of
+//! its blocks, and the verdicts after each control. [`V1MODEL`] is the only instance; `docs/architectures.md` describes
+//! what others need.
 //!
-//! Each purpose of a field has one name here, whatever a program calls the field: a [`Meaning`].
-//! The loader finds the fields; engines read and write by meaning.
+//! Each purpose of a field has one name here, whatever a program calls the field: a [`Meaning`]. The loader finds the
+//! fields; engines read and write by meaning.
 
 use super::metadata::{
     Meaning::{
@@ -130,8 +130,7 @@ impl Intrinsic {
     }
 }
 
-/// A field that simple_switch expects in a header of its own, and v1model.p4 has in
-/// `standard_metadata`.
+/// A field that simple_switch expects in a header of its own, and v1model.p4 has in `standard_metadata`.
 macro_rules! field {
     ($meaning:ident, $header:literal, $name:literal) => {
         Intrinsic::read(
@@ -159,8 +158,8 @@ macro_rules! queueing {
     };
 }
 
-/// v1model as BMv2's `simple_switch` implements it. The names are those that `simple_switch` looks
-/// for, which v1model.p4 declares as aliases.
+/// v1model as BMv2's `simple_switch` implements it. The names are those that `simple_switch` looks for, which
+/// v1model.p4 declares as aliases.
 pub static V1MODEL: Architecture = Architecture {
     name: "v1model",
     blocks: &[

@@ -1,5 +1,4 @@
-//! The purposes of the fields that an architecture shares with its programs, and the fields of a
-//! program.
+//! The purposes of the fields that an architecture shares with its programs, and the fields of a program.
 
 use super::id::FieldId;
 
@@ -41,8 +40,7 @@ macro_rules! meanings {
         }
 
         impl StandardMetadata {
-            /// Looks up all fields. A missing required field gets a default; the loader refuses
-            /// such a program.
+            /// Looks up all fields. A missing required field gets a default; the loader refuses such a program.
             pub(crate) fn of(find: impl Fn(Meaning) -> Option<FieldId>) -> Self {
                 Self {
                     $($field: find(Meaning::$meaning).unwrap_or_default(),)*
@@ -80,8 +78,8 @@ meanings! {
         IngressTimestamp ingress_global_timestamp,
         /// When the second control started.
         EgressTimestamp egress_global_timestamp,
-        /// Nanoseconds from the arrival of the root frame to the start of the second control. An
-        /// extension of this switch, for programs that declare it.
+        /// Nanoseconds from the arrival of the root frame to the start of the second control. An extension of this
+        /// switch, for programs that declare it.
         TimeInside nanoseconds_inside,
         /// The multicast group; 0 is none.
         MulticastGroup mcast_grp,

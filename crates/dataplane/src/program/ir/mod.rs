@@ -1,5 +1,5 @@
-//! The verified program as engines read it: typed ids instead of names, all references resolved,
-//! all expressions typed. `load` builds it; it never changes afterwards.
+//! The verified program as engines read it: typed ids instead of names, all references resolved, all expressions typed.
+//! `load` builds it; it never changes afterwards.
 
 pub mod accesses;
 mod algorithm;
@@ -186,8 +186,7 @@ pub struct BoundAction {
     pub args: Vec<Int>,
 }
 
-/// What a key field of an entry matches. Numbers are bit patterns, in two's complement for signed
-/// fields.
+/// What a key field of an entry matches. Numbers are bit patterns, in two's complement for signed fields.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Matcher {
     /// Equals this value.
@@ -249,8 +248,7 @@ pub struct Deparser {
 }
 
 impl Ir {
-    /// Whether the program reads how long a packet has been inside, so that the start time of each
-    /// pass matters.
+    /// Whether the program reads how long a packet has been inside, so that the start time of each pass matters.
     pub fn tells_time_inside(&self) -> bool {
         self.metadata.nanoseconds_inside.is_some()
     }

@@ -1,9 +1,8 @@
-//! The values that derive from `@secret` parameters and registers written by controllers. Traces
-//! and logs hide them.
+//! The values that derive from `@secret` parameters and registers written by controllers. Traces and logs hide them.
 //!
-//! The analysis ignores paths and order: a field is secret if a secret is copied or computed into
-//! it anywhere, and an array's index is secret if it contains a secret anywhere. Not secret: which
-//! path a packet took, what leaves in a frame or digest, the port, and the length.
+//! The analysis ignores paths and order: a field is secret if a secret is copied or computed into it anywhere, and an
+//! array's index is secret if it contains a secret anywhere. Not secret: which path a packet took, what leaves in a
+//! frame or digest, the port, and the length.
 
 use super::{
     Array, CalculationId, CalculationInput, Checksum, Expr, FieldId, HeaderId, Ir, ParserOp,

@@ -1,5 +1,5 @@
-//! Converts BMv2 JSON to a verified program. Names become ids; an unknown name is an error with its
-//! position. A loaded program cannot fail later.
+//! Converts BMv2 JSON to a verified program. Names become ids; an unknown name is an error with its position. A loaded
+//! program cannot fail later.
 
 mod action;
 mod arity;

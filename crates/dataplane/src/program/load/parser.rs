@@ -61,8 +61,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// JSON gives the value of a set as one number; the width of its parts comes from the keys
-    /// matched with it.
+    /// JSON gives the value of a set as one number; the width of its parts comes from the keys matched with it.
     fn split_value_sets(&mut self) {
         for state in &self.ir.parser.states {
             for transition in &state.transitions {

@@ -32,8 +32,8 @@ impl At<'_, '_> {
         })
     }
 
-    /// An argument and its width. A field, constant or parameter must have the extern's width;
-    /// other expressions are truncated.
+    /// An argument and its width. A field, constant or parameter must have the extern's width; other expressions are
+    /// truncated.
     fn payload_arg(
         &self,
         signature: &PayloadSignature,
@@ -74,8 +74,7 @@ impl At<'_, '_> {
 }
 
 impl Loader<'_> {
-    /// Records the externs that the program calls. Refuses calls outside of egress, which would
-    /// have no effect.
+    /// Records the externs that the program calls. Refuses calls outside of egress, which would have no effect.
     pub(super) fn payload_externs(&mut self) -> Load {
         self.ir.payload_externs = self.payload_externs.1.take();
         if self.ir.payload_externs.is_empty() {

@@ -27,8 +27,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Changes, starts or stops a generator. A new port, pace, count or set of frames restarts a
-    /// running one; its counters continue.
+    /// Changes, starts or stops a generator. A new port, pace, count or set of frames restarts a running one; its
+    /// counters continue.
     ///
     /// # Errors
     /// `InvalidArgument`, `NotFound`.

@@ -6,19 +6,18 @@ use crate::{
 };
 
 impl Switch {
-    /// Sets whether a port's link is up; initially every link is. Between two passes, members of
-    /// action profiles and replicas with backups that watch the port follow. Frames still go to the
-    /// port.
+    /// Sets whether a port's link is up; initially every link is. Between two passes, members of action profiles and
+    /// replicas with backups that watch the port follow. Frames still go to the port.
     pub fn set_port_up(&mut self, port: PortId, is_up: bool) {
         let before = self.model.state.ports_down();
         self.model.state.links_down.set(port, !is_up);
         self.tell_ports_down(before);
     }
 
-    /// Enables or disables a port; initially every port is enabled. Frames that arrive or leave by
-    /// a disabled port are dropped ([`DropReason::PortDisabled`]), including those already queued,
-    /// and watchers treat it as down. Frames of generators still arrive. The setting survives a
-    /// change of program. While a port is disabled, an offload punts everything.
+    /// Enables or disables a port; initially every port is enabled. Frames that arrive or leave by a disabled port are
+    /// dropped ([`DropReason::PortDisabled`]), including those already queued, and watchers treat it as down. Frames of
+    /// generators still arrive. The setting survives a change of program. While a port is disabled, an offload punts
+    /// everything.
     pub fn set_port_enabled(&mut self, port: PortId, is_enabled: bool) {
         let before = self.model.state.ports_down();
         if !self.model.state.ports_disabled.set(port, !is_enabled) {
@@ -53,8 +52,8 @@ impl Switch {
         }
     }
 
-    /// Refuses to watch a port that the switch does not have. The switch of a pipeline that waits
-    /// for its commit has no ports, and leaves this check to the switch that has them.
+    /// Refuses to watch a port that the switch does not have. The switch of a pipeline that waits for its commit has no
+    /// ports, and leaves this check to the switch that has them.
     pub(super) fn check_watched(&self, ports: impl Iterator<Item = PortId>) -> Controlled {
         let counters = &self.model.state.counters;
         if counters.ports().next().is_none() {

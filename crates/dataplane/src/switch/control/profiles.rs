@@ -109,8 +109,7 @@ impl Switch {
     /// Replaces the members of a group; its maximum size is fixed.
     ///
     /// # Errors
-    /// As for [`Switch::insert_group`], `NotFound` for the group, `InvalidArgument` for another
-    /// size.
+    /// As for [`Switch::insert_group`], `NotFound` for the group, `InvalidArgument` for another size.
     pub fn modify_group(&mut self, profile: ActionProfileId, group: ProfileGroup) -> Controlled {
         self.check_watched(group.watched.iter().map(|(_, port)| *port))?;
         self.profile_with_groups(profile)?.modify_group(&group)?;

@@ -1,5 +1,4 @@
-//! Snapshots, to undo control calls. Restoring gives exactly the old state if no packet was
-//! processed in between.
+//! Snapshots, to undo control calls. Restoring gives exactly the old state if no packet was processed in between.
 //!
 //! Calls must be undone in reverse order, so that each snapshot finds the state that its call left.
 
@@ -15,8 +14,7 @@ use crate::{
 };
 
 impl Switch {
-    /// Saves the entry of a key, or its absence, with counter, meter and position among entries of
-    /// its priority.
+    /// Saves the entry of a key, or its absence, with counter, meter and position among entries of its priority.
     ///
     /// # Errors
     /// The key does not fit the table.
@@ -36,8 +34,7 @@ impl Switch {
         })
     }
 
-    /// Restores the entry. Uses of action profiles are not updated; restore the profile's snapshot,
-    /// too.
+    /// Restores the entry. Uses of action profiles are not updated; restore the profile's snapshot, too.
     ///
     /// # Errors
     /// The table no longer exists.
@@ -69,8 +66,8 @@ impl Switch {
         }
     }
 
-    /// Moves the younger entries of the same priority behind a restored entry, so that lookups try
-    /// the restored one first again.
+    /// Moves the younger entries of the same priority behind a restored entry, so that lookups try the restored one
+    /// first again.
     fn put_younger_last(&mut self, table: TableId, was: &SlotSnapshot) -> Controlled {
         for entry in &was.younger {
             let moved = self.target(table)?.table.put_last(*entry);

@@ -182,14 +182,12 @@ impl Switch {
         })
     }
 
-    /// Adds an entry. Its direct counter starts at the given value, its meter with full buckets,
-    /// its idle timeout now.
+    /// Adds an entry. Its direct counter starts at the given value, its meter with full buckets, its idle timeout now.
     ///
     /// # Errors
-    /// `InvalidArgument` if key, priority, action or arguments do not fit the table,
-    /// `AlreadyExists`, `ResourceExhausted`, `PermissionDenied` if the program fixes the entries,
-    /// `NotFound` for the table, a member or a group, `FailedPrecondition` for a meter if the table
-    /// has none.
+    /// `InvalidArgument` if key, priority, action or arguments do not fit the table, `AlreadyExists`,
+    /// `ResourceExhausted`, `PermissionDenied` if the program fixes the entries, `NotFound` for the table, a member or
+    /// a group, `FailedPrecondition` for a meter if the table has none.
     pub fn insert_entry(&mut self, table: TableId, entry: TableEntry) -> Controlled {
         let now = self.model.state.now;
         self.check_watched(watched_by(&entry.action))?;
@@ -215,8 +213,8 @@ impl Switch {
         self.done(&Change::Table(table, TableChange::Inserted(index)))
     }
 
-    /// Replaces an entry's action, idle timeout and, if given, meter. Its direct counter continues;
-    /// the idle timeout restarts.
+    /// Replaces an entry's action, idle timeout and, if given, meter. Its direct counter continues; the idle timeout
+    /// restarts.
     ///
     /// # Errors
     /// As for [`Switch::insert_entry`], and `NotFound` for the entry.
@@ -268,8 +266,8 @@ impl Switch {
         self.entries_in(table, 0..usize::MAX)
     }
 
-    /// Entries in a range of the table's slots, of which there are [`Switch::entry_places`]. An
-    /// entry keeps its slot, so a large table can be read in pieces.
+    /// Entries in a range of the table's slots, of which there are [`Switch::entry_places`]. An entry keeps its slot,
+    /// so a large table can be read in pieces.
     pub fn entries_in(&self, table: TableId, places: Range<usize>) -> Vec<TableEntry> {
         let view = self.table_view(table);
         view.map_or_else(Vec::new, |view| view.entries_in(places))
@@ -397,8 +395,8 @@ impl Switch {
         Ok(())
     }
 
-    /// The next entry that [`Switch::handle_timeout`] found idle. Each is reported once, and again
-    /// only after another hit.
+    /// The next entry that [`Switch::handle_timeout`] found idle. Each is reported once, and again only after another
+    /// hit.
     pub fn poll_idle_timeout(&mut self) -> Option<IdleTimeout> {
         self.idle_timeouts.pop_front()
     }

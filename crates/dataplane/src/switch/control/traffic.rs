@@ -19,8 +19,7 @@ impl Switch {
         self.done(change)
     }
 
-    /// Writes a multicast group. Clone sessions that go to the group change with it, so they are
-    /// reported, too.
+    /// Writes a multicast group. Clone sessions that go to the group change with it, so they are reported, too.
     fn write_group(
         &mut self,
         id: u32,
@@ -44,8 +43,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Sets the packet rate of each of these output queues; `None` is unlimited. Survives a change
-    /// of program.
+    /// Sets the packet rate of each of these output queues; `None` is unlimited. Survives a change of program.
     ///
     /// # Errors
     /// `InvalidArgument`.
@@ -56,8 +54,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Holds a port's packets in its queues while its interface is full, or releases them. Held
-    /// packets count in the queue depths; packets that find a queue full are dropped.
+    /// Holds a port's packets in its queues while its interface is full, or releases them. Held packets count in the
+    /// queue depths; packets that find a queue full are dropped.
     pub fn hold_port(&mut self, port: PortId, is_held: bool) {
         self.model.traffic.egress.hold(port, is_held);
     }
@@ -108,8 +106,8 @@ impl Switch {
         self.write_traffic(&change, |traffic| traffic.sessions.delete(id))
     }
 
-    /// Reads clone sessions in pieces: by id from `first` on, until their replicas, plus one per
-    /// session, reach `n_replicas`. Returns at least one session unless there are no more.
+    /// Reads clone sessions in pieces: by id from `first` on, until their replicas, plus one per session, reach
+    /// `n_replicas`. Returns at least one session unless there are no more.
     pub fn clone_sessions_from(&self, first: u32, n_replicas: usize) -> Vec<CloneSession> {
         let traffic = &self.model.traffic;
         let sessions = some(
