@@ -187,7 +187,7 @@ pub(crate) struct ReplicationEntries {
     /// By id, up to the highest id ever used.
     places: Vec<Option<ReplicationEntry>>,
     down: PortSet,
-    /// How many of them go to a multicast group.
+    /// Number of entries that go to a multicast group.
     n_to_groups: usize,
 }
 
@@ -211,7 +211,7 @@ impl ReplicationEntries {
         all.filter_map(|(id, entry)| entry.as_ref().map(|_| id))
     }
 
-    /// Everything stored, by id, from `first` on.
+    /// The stored entries, by id, from id `first` on.
     pub(crate) fn from(&self, first: u32) -> impl Iterator<Item = Written> {
         // In this order, `zip` does not overflow the counter when no entries are left.
         let all = self.places.iter().skip(first as usize).zip(first..);

@@ -37,7 +37,7 @@ pub enum Block {
 /// A metadata field that architecture and program share.
 #[derive(Debug, Clone, Copy)]
 pub struct Intrinsic {
-    /// Its purpose.
+    /// The purpose of the field.
     pub meaning: Meaning,
     /// Candidates, as `header.field` or an alias; the first that the program has is used.
     pub names: &'static [&'static str],
@@ -45,7 +45,7 @@ pub struct Intrinsic {
     pub bits_min: u32,
     /// Whether a program without the field is refused; otherwise the field is ignored.
     pub is_required: bool,
-    /// When the target writes it; empty if the target only reads it.
+    /// When the target writes the field; empty if it only reads the field.
     pub written: &'static [Moment],
     /// Other fields that the program must have, or this one is ignored.
     pub needs: &'static [Meaning],
