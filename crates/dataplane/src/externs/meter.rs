@@ -4,8 +4,7 @@
 //! A bucket is filled by the difference of two totals, each rounded down to whole tokens, not by the time since the
 //! last packet; so rounding errors do not accumulate. A packet that the peak bucket cannot pay is red and changes
 //! nothing else; a packet that only the committed bucket cannot pay is yellow. Time is the switch's, in microseconds
-//! since the program was loaded. Without rates, and beyond the end of the array, a meter gives green. rates is green,
-//! and so is one beyond the end of its array.
+//! since the program was loaded. Without rates, and beyond the end of the array, a meter gives green.
 
 use crate::{
     CounterValue, MeterConfig, MeterCounts, MeterId, Nanos,
@@ -230,7 +229,7 @@ mod tests {
         // One millisecond later: one committed token, two peak tokens.
         let later = colors(&mut meter, PACKETS, 1_000, 60, 3);
         assert_eq!(later, [GREEN, YELLOW, RED]);
-        // Long after, no more than the bursts.
+        // Much later: no more than the bursts.
         let refilled = colors(&mut meter, PACKETS, 60_000_000, 60, 5);
         assert_eq!(refilled, [GREEN, GREEN, YELLOW, YELLOW, RED]);
     }
@@ -261,7 +260,7 @@ mod tests {
     fn whole_tokens_are_counted_from_the_beginning_of_time() {
         let mut meter = meter();
         colors(&mut meter, PACKETS, 0, 60, 6);
-        // 1,000 a second are 0.999 tokens after 999 microseconds, and the peak's 1.998.
+        // At 999 microseconds the committed bucket got 0.999 tokens, the peak bucket 1.998.
         assert_eq!(meter.color(PACKETS, 999, 60), YELLOW);
         assert_eq!(meter.color(PACKETS, 1_000, 60), GREEN);
         assert_eq!(meter.color(PACKETS, 1_000, 60), RED);

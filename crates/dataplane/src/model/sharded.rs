@@ -126,7 +126,7 @@ mod tests {
         for shift in [0, 8, 16] {
             let mut map = ShardedMap::default();
             for number in 0..N_KEYS {
-                // An exact key's bytes, as a table has them.
+                // The bytes of an exact key.
                 let key: Box<[u8]> = (u64::from(number) << shift).to_be_bytes()[2..].into();
                 map.insert(key, number);
             }

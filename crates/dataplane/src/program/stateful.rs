@@ -1,7 +1,7 @@
 //! The state that one packet can leave for another.
 //!
 //! Several switches with the same program, each with a share of the packets, behave like one switch only if no packet
-//! reads what another wrote. Counters do not matter: no program reads them, and they can be added. they add up.
+//! reads what another wrote. Counters do not matter: no program reads them, and they can be added.
 
 use super::{
     Program,

@@ -735,7 +735,7 @@ mod tests {
             queues.push(0, place(port), queue, packet(1, 0));
         }
         pop(&mut queues, 0);
-        // The deepest of its queues, though a packet of another has left.
+        // The deepest queue of each port, although a packet has left since.
         assert_eq!(taken(&mut queues), [(PortId(1), 2), (PortId(4), 1)]);
         pop(&mut queues, 0);
         assert_eq!(taken(&mut queues), [(PortId(1), 2)], "they still wait");

@@ -43,8 +43,8 @@ impl Switch {
     /// Adds a member.
     ///
     /// # Errors
-    /// `InvalidArgument` where the action is in no table of the profile or its arguments do not
-    /// fit, `AlreadyExists`, `ResourceExhausted`, `NotFound` for the profile.
+    /// `InvalidArgument` if the action is in no table of the profile or its arguments do not fit,
+    /// `AlreadyExists`, `ResourceExhausted`, `NotFound` for the profile.
     pub fn insert_member(&mut self, profile: ActionProfileId, member: ProfileMember) -> Controlled {
         let call = self.profile_call(profile, &member.action)?;
         self.profile_mut(profile)?.insert_member(member.id, call)?;
@@ -99,7 +99,7 @@ impl Switch {
     ///
     /// # Errors
     /// `InvalidArgument`, `AlreadyExists`, `ResourceExhausted`, `NotFound` for the profile or a
-    /// member, `FailedPrecondition` where the profile is no selector.
+    /// member, `FailedPrecondition` if the profile has no selector.
     pub fn insert_group(&mut self, profile: ActionProfileId, group: ProfileGroup) -> Controlled {
         self.check_watched(group.watched.iter().map(|(_, port)| *port))?;
         self.profile_with_groups(profile)?.insert_group(&group)?;

@@ -47,7 +47,6 @@ impl Switch {
     ///
     /// # Errors
     /// `InvalidArgument`.
-    /// `InvalidArgument`.
     pub fn set_egress_queue_rate(&mut self, queues: Queues, rate_pps: Option<u64>) -> Controlled {
         check_queues(queues)?;
         self.model.traffic.egress.set_rate(queues, rate_pps);

@@ -147,7 +147,7 @@ pub struct Core {
     pub is_full: bool,
     /// How many more times `withdraw` returns false.
     pub n_withdrawals_left: usize,
-    /// `check` fails.
+    /// `collect` and `check` fail.
     pub is_gone: bool,
     /// Notices not yet delivered.
     pub notices: VecDeque<OffloadNotice>,
