@@ -268,12 +268,12 @@ impl<'a> Written<'a> {
         self.traffic.sessions.ids()
     }
 
-    /// The rates of a meter cell; `None` if it has none and colours every packet green.
+    /// The rates of a meter cell; `None` if it has no rates and so gives green.
     pub fn meter(&self, meter: MeterId, index: usize) -> Option<MeterConfig> {
         self.state.externs.meters.get(meter, index)?.config()
     }
 
-    /// The rates of an entry's direct meter; `None` if it has none and colours every packet green.
+    /// The rates of an entry's direct meter; `None` if it has no rates and so gives green.
     pub fn direct_meter(&self, table: TableId, entry: EntryIndex) -> Option<MeterConfig> {
         self.state.tables.table(table)?.meter(entry)
     }

@@ -43,7 +43,7 @@ pub struct Intrinsic {
     pub names: &'static [&'static str],
     /// Minimum width.
     pub bits_min: u32,
-    /// Whether a program without the field is refused; otherwise the field is ignored.
+    /// Whether a program without the field is refused; otherwise the target does not write it.
     pub is_required: bool,
     /// When the target writes the field; empty if it only reads the field.
     pub written: &'static [Moment],

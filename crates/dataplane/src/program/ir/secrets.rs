@@ -1,7 +1,7 @@
 //! The values that derive from `@secret` parameters and registers written by controllers. Traces and logs hide them.
 //!
 //! The analysis ignores paths and order: a field is secret if a secret is copied or computed into it anywhere, and an
-//! array's index is secret if it contains a secret anywhere. Not secret: which path a packet took, what leaves in a
+//! array's index is secret if a secret is used in it anywhere. Not secret: which path a packet took, what leaves in a
 //! frame or digest, the port, and the length.
 
 use super::{

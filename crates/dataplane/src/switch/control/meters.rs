@@ -23,7 +23,7 @@ impl Switch {
         place(("meter", &declared.name), index, declared.cells)
     }
 
-    /// The rates of a meter cell; `None` if it has none and colours every packet green.
+    /// The rates of a meter cell; `None` if it has no rates and so gives green.
     ///
     /// # Errors
     /// `NotFound` for the array, `OutOfRange` for the index.
@@ -103,7 +103,7 @@ impl Switch {
         declared.map_or(0, |meter| meter.cells as u64)
     }
 
-    /// The rates of an entry's meter; `None` if it has none and colours every packet green.
+    /// The rates of an entry's meter; `None` if it has no rates and so gives green.
     ///
     /// # Errors
     /// `InvalidArgument`, `NotFound`, `FailedPrecondition` if the table has no meters.
