@@ -1,6 +1,6 @@
 //! Traces: every step of a packet as an event, for people and tests.
 //!
-//! Free while no sink is set: events are made only for a sink. Events are complete; [`TraceRenderer`] omits
+//! Costs nothing while no sink is set: events are made only for a sink. Events are complete; [`TraceRenderer`] omits
 //! uninteresting ones.
 
 mod bmv2;

@@ -169,7 +169,7 @@ impl Rounds {
     }
 }
 
-/// Where a packet stopped in [`Rounds`].
+/// Where a packet stopped after its rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoundsEnd {
     /// Before ingress.

@@ -96,7 +96,7 @@ impl State {
         self.tracer.emit(|| TraceKind::Drop(reason));
     }
 
-    /// Identifies this state with its program; changes when the program is replaced. An engine that keeps addresses
+    /// Identifies this state and its program; changes when the program is replaced. An engine that keeps addresses
     /// compares it with the identity it was loaded for.
     #[inline]
     pub fn identity(&self) -> u64 {

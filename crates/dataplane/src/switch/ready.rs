@@ -1,5 +1,5 @@
 //! Prepares a program apart from the switch, in any thread: loads and compiles it, and writes its tables. The switch
-//! then swaps it in between two passes, in constant time.
+//! then swaps it in between two passes, which takes no longer for a large program.
 //!
 //! Tables, arrays and counters keep their addresses in the swap, and the state's identity moves with them. So an engine
 //! that keeps addresses sees the same state before and after.
