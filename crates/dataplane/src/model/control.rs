@@ -48,8 +48,8 @@ impl TableEntry {
     }
 }
 
-/// BMv2's number of an entry in its table. The low 24 bits are a slot, the lowest free one when the entry was made; the
-/// high 8 bits count the entries that used the slot before.
+/// BMv2's number of an entry in its table. The low 24 bits are a slot, the lowest free one when the
+/// entry was made; the high 8 bits count the earlier entries of that slot, modulo 256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EntryHandle(pub u32);
 
