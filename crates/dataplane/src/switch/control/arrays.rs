@@ -40,7 +40,7 @@ impl Switch {
         self.set_counter_cells(counter, index..index + 1, value)
     }
 
-    /// Writes one value to a range of cells, or to none if it fails.
+    /// Writes one value to a range of cells; on an error writes none.
     ///
     /// # Errors
     /// As for [`Switch::counter_cell`].
@@ -93,7 +93,7 @@ impl Switch {
         self.set_register_cells(register, index..index + 1, value)
     }
 
-    /// Writes one value to a range of cells, or to none if it fails.
+    /// Writes one value to a range of cells; on an error writes none.
     ///
     /// # Errors
     /// As for [`Switch::set_register_cell`].
