@@ -13,6 +13,7 @@ pub(super) struct Crc {
     pub is_reflected: bool,
 }
 
+/// CRC-16/ARC.
 const CRC_16: Crc = Crc {
     bits: 16,
     polynomial: 0x8005,
@@ -21,6 +22,7 @@ const CRC_16: Crc = Crc {
     is_reflected: true,
 };
 
+/// CRC-16/IBM-3740, also called CCITT-FALSE.
 const CCITT: Crc = Crc {
     bits: 16,
     polynomial: 0x1021,
@@ -29,6 +31,7 @@ const CCITT: Crc = Crc {
     is_reflected: false,
 };
 
+/// CRC-32/ISO-HDLC.
 const CRC_32: Crc = Crc {
     bits: 32,
     polynomial: 0x04c1_1db7,

@@ -111,7 +111,7 @@ impl Emit<'_> {
             let range = self.names().range(&source.value);
             let fits = range.is_some_and(|range| !range.signed && range.bits <= bits);
             if !fits {
-                // The bits of a negative number above the key's width.
+                // Cut to the key's width, which also encodes a negative number.
                 let within = bits.saturating_sub(above);
                 self.asm.mov_imm(R0, (1_u64 << within) - 1);
                 self.asm.alu(Alu::And, to, R0);

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::asm::{Alu, Jump, Label, Reg, Size, reg::*};
 
-/// The parser ends with an error here. Generated after all visits.
+/// An end of the parser with an error. Its code is generated after all visits.
 struct Failure {
     label: Label,
     error: u32,

@@ -140,7 +140,7 @@ impl Emit<'_> {
         self.asm.mov(SCRATCH, R0);
     }
 
-    /// Clears the state: no header valid, all fields zero.
+    /// Clears the state: no header is valid, and fields that something may read before a write are zero.
     pub(super) fn clear_state(&mut self) {
         for (now, _) in self.layout.valid_words() {
             self.asm.store_imm(Size::B4, SCRATCH, now, 0);

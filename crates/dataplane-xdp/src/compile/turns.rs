@@ -109,7 +109,7 @@ impl Emit<'_> {
         self.asm.store_imm(Size::B4, R1, Turns::LIMIT, 0);
     }
 
-    /// Counts such a packet as one whose copies the device has refused.
+    /// Counts a packet dropped in this way as one whose copies the device has refused.
     pub(super) fn finish_refused(&mut self) {
         self.count_replication();
         let counters = &self.memory.counters;

@@ -132,9 +132,9 @@ impl Counters {
 }
 
 /// Layout of entries' bodies. A body consists of, 8 bytes each:
-/// - a link. With [`Index::Ternary`] it is the rank, not 0 and constant while the entry exists: the greatest rank of the
-///   matching entries wins. With [`Index::Lpm`] it is the number of the body of the next shorter prefix, whether that
-///   one is visible or not, or 0. Other indices have no link,
+/// - a link. With [`Index::Ternary`] it is the rank, not 0 and constant while the entry exists: the greatest rank of
+///   the matching entries wins. With [`Index::Lpm`] it is the number of the body of the next shorter prefix, whether
+///   that one is visible or not, or 0. Other indices have no link,
 /// - slot 0: its action, then its arguments; slot 1 likewise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Body {

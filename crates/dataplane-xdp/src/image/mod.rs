@@ -34,8 +34,8 @@
 //! 7. *Ports.* [`MapRole::Devices`] is a device map from port number to interface. A port is forwarded to if the word
 //!    at [`Heap::port`] is not 0, and takes packets that were received no longer than that. Packets to other ports are
 //!    punted: to the CPU port, to ports of another process, and to disabled ones.
-//! 8. *Groups.* See [`FanOut`]. Without it, packets to groups are punted. Copies cannot be punted. So while a table that
-//!    egress applies ([`FanOut::tables`]) has a slot with [`ACTION_PUNT`], every group must be written as
+//! 8. *Groups.* See [`FanOut`]. Without it, packets to groups are punted. Copies cannot be punted. So while a table
+//!    that egress applies ([`FanOut::tables`]) has a slot with [`ACTION_PUNT`], every group must be written as
 //!    [`ACTION_PUNT`].
 //! 9. *NAPI polls.* After each run of a driver's poll the loader adds 1 to the processor's [`Turns::NUMBER`]. When a
 //!    port's device has refused copies and [`Turns::TURN`] is this poll, the loader sets the port's [`Turns::LIMIT`],
@@ -46,8 +46,8 @@
 //!     after each run of a driver's poll on a processor whose word is odd. Both additions are full barriers. The loader
 //!     stores new data, issues a full barrier, then reads all words: once each has been even or has changed, all
 //!     packets from before are done.
-//! 11. *Digests.* The loader reads the ring [`MapRole::Digests`], if the program has one. If the ring is full, a message
-//!     is counted in [`Counters::digests_lost`] and dropped; its packet goes on.
+//! 11. *Digests.* The loader reads the ring [`MapRole::Digests`], if the program has one. If the ring is full, a
+//!     message is counted in [`Counters::digests_lost`] and dropped; its packet goes on.
 
 mod digest;
 mod encode;
