@@ -19,7 +19,7 @@ pub struct Action {
     pub source_info: Option<SourceInfo>,
 }
 
-/// A parameter of an action that a table entry supplies.
+/// An action parameter whose value a table entry supplies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RuntimeDatum {
     pub name: String,
@@ -271,7 +271,7 @@ pub struct MeterArray {
     /// Number of cells; left out for a direct meter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
-    /// The table, of a direct meter.
+    /// The table that a direct meter belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding: Option<String>,
     /// The field that receives a direct meter's colour.
@@ -291,7 +291,7 @@ pub struct CounterArray {
     /// Number of cells; left out for a direct counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
-    /// The table, of a direct counter.
+    /// The table that a direct counter belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding: Option<String>,
 }
@@ -329,7 +329,7 @@ pub struct Calculation {
 pub struct CalculationInput {
     #[serde(flatten)]
     pub value: Value,
-    /// Only constants have it: their width.
+    /// In bits; only constants have a width.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bitwidth: Option<u32>,
 }

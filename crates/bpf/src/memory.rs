@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::{Map, MapConfig, MapKind};
 
-/// The only value of an array, mapped into the process. Programs, which reach it by [`crate::MapReference::Value`],
-/// see a store to an aligned word as atomic, without a system call.
+/// The only value of an array, mapped into the process. A store to an aligned word reaches programs atomically and
+/// without a system call. Programs access the value by [`crate::MapReference::Value`].
 #[derive(Debug)]
 pub struct Memory {
     map: Map,

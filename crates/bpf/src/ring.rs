@@ -71,7 +71,7 @@ impl Drop for Pages {
 /// A ring buffer and its reader. For poll(2) it is readable while it has an unread record.
 ///
 /// A program wakes the reader only if its record is the first unread one. [`RingBuffer::read`] stores the reader's
-/// position once, at its end, so programs do not wake a reader that is slower than they are for each record.
+/// position once, at its end, so programs do not wake a slow reader for each record.
 #[derive(Debug)]
 pub struct RingBuffer {
     map: Map,

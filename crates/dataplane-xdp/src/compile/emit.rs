@@ -78,7 +78,7 @@ pub(super) struct Ends {
     pub punt: Label,
     /// Drops the packet for the reason in [`Word::Reason`].
     pub drop: Label,
-    /// Counts the journal, then ends the packet as [`Word::End`] says.
+    /// Counts what the journal records, then ends the packet according to [`Word::End`].
     pub finish: Label,
 }
 

@@ -140,8 +140,8 @@ impl Emit<'_> {
         };
         let n_whole = runs.len().saturating_sub(1);
         if runs[..n_whole].iter().any(|run| bits(self, run) % 8 != 0) {
-            // Without its header, a run that is not whole bytes would shift the runs behind it by bits. So require
-            // that all headers are valid.
+            // The run of an invalid header is missing. If it is not whole bytes, the later runs are shifted by bits.
+            // So require that all headers are valid.
             self.all_valid(&runs)?;
             let all = runs.into_iter().flat_map(|(_, parts)| parts).collect();
             runs = vec![(None, all)];
@@ -199,7 +199,7 @@ impl Emit<'_> {
     }
 
     /// Writes parts one after the other, zero-padded to whole bytes. Overwrites all registers except the base, which
-    /// must be `R4` or none of the first six.
+    /// must be `R4` or a register above `R5`.
     pub(super) fn pack(&mut self, parts: &[&Part], base: Reg, at: i16) {
         let total: u32 = parts.iter().map(|part| self.part_bits(part)).sum();
         for start in (0..total).step_by(64) {

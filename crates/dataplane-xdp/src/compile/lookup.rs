@@ -15,7 +15,7 @@ use crate::{
     image::{ACTION_MISS, Body, Index, KeyPart, MapRef, TableLayout},
 };
 
-/// How many prefixes are tried, each shorter than the one before, if entries are not visible any more or yet.
+/// How many prefixes a lookup tries, each shorter than the one before, if the packet cannot see their entries.
 const LPM_ATTEMPTS: u32 = 4;
 
 impl Emit<'_> {

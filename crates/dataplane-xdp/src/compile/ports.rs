@@ -506,7 +506,7 @@ impl Emit<'_> {
         self.add_to_counter(None, bytes);
     }
 
-    /// Adds packets, or one, and bytes to the counter whose number is in `R1`.
+    /// Adds `packets` (one if `None`) and `bytes` to the counter whose number is in `R1`.
     pub(super) fn add_to_counter(&mut self, packets: Option<Word>, bytes: Word) {
         let missing = self.asm.label();
         self.asm.store(Size::B4, R10, STACK_KEY, R1);

@@ -188,7 +188,7 @@ impl Accesses for Uses<'_> {
         }
     }
 
-    // Leaves out that `mark_to_drop` writes 0 to the multicast group: that never sends a packet to a group.
+    // `mark_to_drop` also writes 0 to the multicast group. Leave that out: it never sends a packet to a group.
     fn mark_to_drop(&mut self) {
         self.writes.insert(self.ir.metadata.egress_spec);
     }

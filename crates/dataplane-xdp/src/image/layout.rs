@@ -394,7 +394,7 @@ impl Turns {
     /// Offset of the number of copies made in that poll, 4 bytes; with bit [`Turns::FULL`] if no more may be made,
     /// [`Turns::CLOSED`] if some were refused.
     pub const MADE: i16 = 4;
-    /// Offset of the last packet's share of these copies, 4 bytes.
+    /// Offset of the number of copies of the last packet, 4 bytes.
     pub const LAST: i16 = 8;
     /// Offset of the limit of copies in one poll, 4 bytes; the first packet of a poll is exempt. 0 if no copies were
     /// refused.

@@ -361,8 +361,8 @@ impl Counts {
         self.n_ended += n_lost;
     }
 
-    /// Returns the packets inside according to the counters now. Reads the counters of ended packets first: if as
-    /// many have ended as have begun by the later reading, none was inside in between.
+    /// Returns how many packets are inside by the current counters. Reads the counters of ended packets first: if the
+    /// result is 0, no packet was inside between the two readings.
     ///
     /// # Errors
     /// The kernel's error.

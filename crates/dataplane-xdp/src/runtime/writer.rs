@@ -47,7 +47,7 @@ enum Grave {
     FanOut(u32),
 }
 
-/// Everything that packets may still see, ordered by the moment from which no new packet sees it.
+/// Resources that packets may still see, ordered by the moment from which no new packet sees them.
 #[derive(Debug, Default)]
 struct Graves {
     keys: VecDeque<(Moment, Key)>,
