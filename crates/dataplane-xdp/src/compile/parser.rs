@@ -210,7 +210,7 @@ impl<'p> Emit<'p> {
         Ok(true)
     }
 
-    /// Loads the next bits into `R1`, without consuming them.
+    /// Loads bits that lie ahead into `R1`, without consuming them.
     fn peek(&mut self, at: u32, offset: u32, bits: u32, parsing: &mut Parsing<'_>) -> Native<()> {
         if bits > 64 {
             return Err("a lookahead of more than 64 bits".into());

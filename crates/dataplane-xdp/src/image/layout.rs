@@ -352,7 +352,7 @@ pub enum GroupArg {
     FanOut = 0,
     /// Number of replicas; 0 drops the packet.
     Replicas = 1,
-    /// The port that all replicas leave by plus 1, or 0 if they leave by several ports.
+    /// 1 plus the port that all replicas leave by; 0 if they leave by several ports.
     Port = 2,
     /// The longest packet, as received, of which copies may be made: the minimum over the ports.
     Longest = 3,

@@ -58,7 +58,7 @@ impl Counts {
         {
             self.ended = self.ended.max(running.number);
         }
-        // A period of RCU that began later may have ended before.
+        // A later period, of RCU, may have ended first.
         let ended = self.ended;
         self.running.take_if(|running| running.number <= ended);
         if self.running.is_none() && self.wanted > self.ended {

@@ -29,8 +29,8 @@ const MASK_NUMBER_BYTES: usize = 4;
 impl Keys {
     /// Makes a key lead to a body, which was written before. No packet may see a removed entry of this key any more.
     ///
+    /// # Errors
     /// The kernel's error, or there is no room.
-    /// The kernel's error; there is no room.
     pub(crate) fn put(
         &mut self,
         layout: &TableLayout,

@@ -1,4 +1,4 @@
-//! Tests of grace periods that real NAPI polls end.
+//! Tests of grace periods that end with NAPI polls, with real polls.
 
 use std::collections::BTreeSet;
 use std::io;
