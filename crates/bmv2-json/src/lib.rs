@@ -242,7 +242,6 @@ pub struct HeaderStack {
     pub header_ids: Vec<u32>,
 }
 
-/// A header union type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeaderUnionType {
     pub name: String,

@@ -67,7 +67,6 @@ impl Memory {
         Ok(Memory { map, start })
     }
 
-    /// The map, for programs.
     pub fn map(&self) -> &Map {
         &self.map
     }

@@ -20,7 +20,6 @@ const BUSY: u32 = 1 << 31;
 /// `BPF_RINGBUF_DISCARD_BIT`: the program discarded the record.
 const DISCARDED: u32 = 1 << 30;
 
-/// A mapping of some pages of a map.
 #[derive(Debug)]
 struct Pages {
     start: NonNull<u8>,
@@ -126,7 +125,6 @@ impl RingBuffer {
         })
     }
 
-    /// The map, for programs.
     pub fn map(&self) -> &Map {
         &self.map
     }

@@ -44,7 +44,6 @@ impl From<u32> for Verdict {
     }
 }
 
-/// The result of test runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRun {
     /// The last run's verdict.

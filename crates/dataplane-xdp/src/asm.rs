@@ -199,7 +199,6 @@ pub enum Helper {
     RingbufOutput = 130,
 }
 
-/// A jump's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(u32);
 
@@ -269,7 +268,6 @@ pub struct TooFar {
 #[derive(Debug, Clone, Copy)]
 pub struct Mark([usize; 5]);
 
-/// Assembles a program.
 #[derive(Debug, Default)]
 pub struct Assembler {
     code: Code,
@@ -279,7 +277,6 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// Returns the next instruction's position.
     pub fn position(&self) -> usize {
         self.code.instructions.len()
     }
@@ -309,7 +306,6 @@ impl Assembler {
         }
     }
 
-    /// Creates a label, to be placed later.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() as u32 - 1)
@@ -355,12 +351,10 @@ impl Assembler {
         self.add(ALU64 | X | op.code(), to, from, 1, 0);
     }
 
-    /// `to = -to`
     pub fn neg(&mut self, to: Reg) {
         self.add(ALU64 | NEG, to, Reg(0), 0, 0);
     }
 
-    /// `to = from`
     pub fn mov(&mut self, to: Reg, from: Reg) {
         if to != from {
             self.add(ALU64 | X | MOV, to, from, 0, 0);

@@ -41,7 +41,6 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Updates checksums.
     pub(super) fn update_checksums(&mut self) -> Native<()> {
         let ir = self.ir;
         for checksum in ir.checksums.iter().filter(|checksum| checksum.update) {

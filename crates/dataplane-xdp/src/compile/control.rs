@@ -14,7 +14,6 @@ use crate::{
     image::{ACTION_NONE, Body, Index},
 };
 
-/// Returns the nodes that may follow a node.
 fn successors(program: &Program, node: &Node) -> Vec<NodeId> {
     match node {
         Node::If { yes, no, .. } => [*yes, *no].into_iter().flatten().collect(),

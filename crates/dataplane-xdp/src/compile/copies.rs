@@ -21,7 +21,6 @@ use crate::{
 };
 
 impl Emit<'_> {
-    /// Generates the program.
     pub(super) fn copies(&mut self, note: &Note) -> Native<()> {
         let memory = self.memory;
         let fan_out = memory.fan_out.as_ref().ok_or("no groups")?;

@@ -183,7 +183,6 @@ impl Emit<'_> {
         self.asm.place(absent);
     }
 
-    /// Writes the fields of a group.
     fn write_group(&mut self, group: &Group, base: Reg, at: u32) -> Native<()> {
         if let [field] = group.fields.as_slice()
             && group.bytes > 8

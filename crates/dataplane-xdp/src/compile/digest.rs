@@ -40,7 +40,6 @@ fn lengths(ir: &Ir, digests: &BTreeSet<DigestId>) -> impl Iterator<Item = u32> {
         .filter(|bytes| *bytes <= MESSAGE_BYTES_MAX)
 }
 
-/// Returns the words of the longest message.
 pub(super) fn message_words(ir: &Ir, digests: &BTreeSet<DigestId>) -> u32 {
     lengths(ir, digests).max().unwrap_or(0) / 8
 }

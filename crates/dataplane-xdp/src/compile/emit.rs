@@ -24,7 +24,6 @@ use crate::{
 };
 
 pub(super) const CONTEXT: Reg = R6;
-/// A packet's scratch memory.
 pub(super) const SCRATCH: Reg = R7;
 /// In parser and deparser the frame; in a control the slot whose action runs.
 pub(super) const FRAME: Reg = R8;
@@ -95,7 +94,6 @@ pub(super) struct Emit<'p> {
     /// The action that is being compiled.
     pub action: Option<ActionId>,
     pub spills: i16,
-    /// Whether ingress is being compiled.
     pub is_in_ingress: bool,
     /// Digests that the program requests.
     pub digests: BTreeSet<DigestId>,
@@ -242,7 +240,6 @@ impl<'p> Emit<'p> {
         self.asm.store(Size::B8, SCRATCH, at, from);
     }
 
-    /// Sets a field to a constant.
     pub(super) fn set_field(&mut self, field: Option<FieldId>, value: u16) {
         let Some(field) = field.filter(|field| self.needs.is_needed(*field)) else {
             return;
@@ -330,7 +327,6 @@ impl<'p> Emit<'p> {
         TableLayout::words(self.ir.fields[field.index()].bits)
     }
 
-    /// Takes an entry of the journal.
     pub(super) fn journal_entry(&mut self, first: u32) -> Native<i16> {
         let entry = self.journal.len() as u32;
         if entry == Layout::JOURNAL_MAX {
@@ -354,7 +350,6 @@ impl<'p> Emit<'p> {
         self.asm.call(Helper::MapLookupElem);
     }
 
-    /// Loads the frame's beginning and end.
     pub(super) fn load_frame(&mut self) {
         self.asm.load(Size::B4, FRAME, CONTEXT, XDP_MD_DATA);
         self.asm.load(Size::B4, FRAME_END, CONTEXT, XDP_MD_DATA_END);

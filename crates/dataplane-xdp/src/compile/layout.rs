@@ -32,7 +32,6 @@ pub(super) enum Word {
     Cursor,
     /// Bytes of variable width before the parser's position.
     Moved,
-    /// Number of the parser's error.
     ParserError,
     /// 1 if a checksum was wrong.
     ChecksumError,
@@ -41,7 +40,6 @@ pub(super) enum Word {
     /// Position of the last requested digest plus 1.
     Digest,
     Exited,
-    /// How the packet ends.
     End,
     /// The drop reason.
     Reason,
@@ -79,7 +77,6 @@ fn buffer_bytes(ir: &Ir) -> u32 {
 
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
-    /// Size of the state.
     pub bytes: u32,
     words: u32,
     valid: u32,
@@ -196,7 +193,6 @@ impl Layout {
         self.buffer_bytes
     }
 
-    /// Returns a byte of the digest message.
     pub(super) fn message(&self, at: u32) -> i16 {
         (self.message + at) as i16
     }

@@ -218,7 +218,6 @@ impl Memory {
         self.sockets = sockets;
     }
 
-    /// Adds tables for the CRCs that the program may use.
     fn crc_tables(&mut self, program: &Program) -> Result<(), String> {
         let calculations = &program.ir().calculations;
         for crc in Crc::ALL {
@@ -232,7 +231,6 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns where a CRC's table is in the heap.
     pub(super) fn crc_table(&self, crc: &Crc) -> Option<u32> {
         let mut tables = self.crc_tables.iter();
         tables.find(|(other, _)| other == crc).map(|(_, at)| *at)
@@ -243,7 +241,6 @@ impl Memory {
         MapRef(self.maps.len() as u32 - 1)
     }
 
-    /// Takes bytes of the heap.
     fn take(&mut self, bytes: u32) -> Result<u32, String> {
         let at = self.heap.bytes.next_multiple_of(LINE_BYTES);
         let end = at.checked_add(bytes).filter(|end| *end <= HEAP_BYTES_MAX);

@@ -152,7 +152,6 @@ impl<'p> Needs<'p> {
         self.ir
     }
 
-    /// Whether the deparser writes a header.
     pub(super) fn is_emitted(&self, header: HeaderId) -> bool {
         self.emitted.contains(&header)
     }

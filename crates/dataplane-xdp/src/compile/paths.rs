@@ -35,7 +35,6 @@ pub(super) fn stack_key(stack: AnyStack) -> (bool, u32) {
     }
 }
 
-/// All paths.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     is_cut: bool,
@@ -343,7 +342,6 @@ impl Paths {
     }
 }
 
-/// Returns the states that may follow.
 pub(super) fn successors(state: &State) -> impl Iterator<Item = StateId> + '_ {
     let next = state.transitions.iter().map(|transition| transition.next);
     next.chain([state.default]).flatten()

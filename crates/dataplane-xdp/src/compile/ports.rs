@@ -37,7 +37,6 @@ pub(super) enum End {
 const BROADCAST: u64 = 1 << 3;
 
 impl Emit<'_> {
-    /// Generates the program.
     pub(super) fn ports(&mut self, paths: &Paths, note: Option<&Note>) -> Native<()> {
         let (begin, init) = (self.asm.label(), self.asm.label());
         self.asm.jump(init);
@@ -473,7 +472,6 @@ impl Emit<'_> {
         self.asm.place(without);
     }
 
-    /// Sends a packet through a port.
     fn send(&mut self) {
         self.write_origin();
         // Redirects also to the port that received the frame: with `XDP_TX`, a veth loses the frame if its peer has

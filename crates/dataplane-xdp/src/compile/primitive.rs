@@ -124,7 +124,6 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Whether an action contains `exit`.
     pub(super) fn has_exit(&self, action: ActionId) -> bool {
         let primitives = &self.ir.actions[action.index()].primitives;
         primitives.iter().any(|it| matches!(it, Primitive::Exit))
@@ -191,14 +190,12 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Drops the packet.
     pub(super) fn drop_for(&mut self, reason: DropReason) {
         self.set_word(Word::Reason, reason as i32);
         let drop = self.ends.drop;
         self.asm.jump(drop);
     }
 
-    /// Assigns a number.
     pub(super) fn assign(&mut self, to: &Place, from: &Expr) -> Native<()> {
         match to {
             Place::Field(field) => self.assign_field(*field, from),

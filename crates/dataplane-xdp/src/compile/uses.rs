@@ -22,7 +22,6 @@ pub(super) struct Uses<'p> {
     pub unguarded: BTreeSet<FieldId>,
     /// Includes fields of headers that are copied or moved as a whole.
     pub writes: BTreeSet<FieldId>,
-    /// Digests that are requested.
     pub digests: BTreeSet<DigestId>,
     /// Headers that become valid or invalid other than by extraction.
     pub turned: BTreeSet<HeaderId>,

@@ -17,7 +17,6 @@ pub const ACTION_NONE: u32 = u32::MAX - 2;
 /// Offsets in the heap, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heap {
-    /// Size of the heap.
     pub bytes: u32,
     /// The version that packets see, 8 bytes.
     pub version: u32,
@@ -86,7 +85,6 @@ impl Interface {
 /// of the first counter of its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
-    /// Number of counters.
     pub n: u32,
     /// Received frames that were not punted, by port.
     pub received: u32,
@@ -105,17 +103,14 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counter of frames received by a port.
     pub fn received_by(&self, port: PortId) -> u32 {
         self.received + u32::from(port.0)
     }
 
-    /// Counter of frames sent by a port.
     pub fn sent_by(&self, port: PortId) -> u32 {
         self.sent + u32::from(port.0)
     }
 
-    /// Counter of packets dropped for a reason.
     pub fn dropped_for(&self, reason: DropReason) -> u32 {
         self.dropped + reason as u32
     }
@@ -125,7 +120,6 @@ impl Counters {
         self.tables[table.index()] + body
     }
 
-    /// Counter of a cell.
     pub fn cell(&self, counter: CounterId, cell: u32) -> Option<u32> {
         self.cells[counter.index()].map(|first| first + cell)
     }
@@ -140,9 +134,7 @@ impl Counters {
 pub struct Body {
     /// Offset of body 0 in the heap.
     pub first: u32,
-    /// Distance of bodies in bytes.
     pub stride: u32,
-    /// Number of bodies.
     pub n: u32,
     /// Offset of the rank or the next shorter prefix in a body, if there is one.
     pub link: Option<u32>,
@@ -178,9 +170,7 @@ impl Body {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyPart {
     pub bits: u32,
-    /// Offset in the key.
     pub at: u32,
-    /// Size in the key.
     pub bytes: u32,
 }
 
@@ -206,10 +196,8 @@ pub enum Index {
         /// Bits of all fields together.
         bits: u32,
     },
-    /// A hash map from key to body.
     Hash {
         map: MapRef,
-        /// The fields in the key.
         parts: Vec<KeyPart>,
         /// Size of the key. Bytes outside all parts are zero.
         key_bytes: u32,
@@ -231,7 +219,6 @@ pub enum Index {
     /// there several times. The best rank of all matching entries wins.
     Ternary {
         map: MapRef,
-        /// The fields in the key.
         parts: Vec<KeyPart>,
         /// Size of the key, including the number; a multiple of 8.
         key_bytes: u32,
@@ -247,14 +234,12 @@ pub enum Index {
     Left,
 }
 
-/// How a table is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableLayout {
     /// From key to body.
     pub index: Index,
     /// Width in bits of each field of the key.
     pub key_bits: Vec<u32>,
-    /// From body to action.
     pub body: Body,
     /// The actions, by their number in a slot.
     pub actions: Vec<ActionId>,
@@ -291,11 +276,8 @@ impl TableLayout {
 /// A group with a replica at a port that is not forwarded to must be written as [`ACTION_PUNT`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FanOut {
-    /// From group to fan-out.
     pub groups: TableLayout,
-    /// From fan-out to its device map.
     pub devices: MapRef,
-    /// From fan-out and port to the position of its first instance.
     pub places: MapRef,
     /// What each processor knows of its current NAPI poll: [`Turns`].
     pub turns: MapRef,
@@ -361,7 +343,6 @@ pub enum GroupArg {
 impl GroupArg {
     pub const N: u32 = 4;
 
-    /// Returns [`GroupArg::Port`] for these replicas.
     pub fn port_of(replicas: &[Replica]) -> u32 {
         let mut ports = replicas.iter().map(|replica| replica.port);
         match ports.next() {
@@ -385,7 +366,6 @@ pub struct Turns;
 impl Turns {
     /// Log2 of the size of a port's part.
     pub const SHIFT: u32 = 5;
-    /// Size of the value.
     pub const BYTES: u32 = (Heap::N_PORTS + 1) << Self::SHIFT;
     /// Offset of the current poll's number in the value.
     pub const NUMBER: i16 = 0;

@@ -77,14 +77,12 @@ impl MapRef {
     }
 }
 
-/// The purpose of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MapRole {
     /// Everything that the loader writes for the program; one value, mapped into the loader's memory.
     Heap,
     /// A packet's state while the program handles it. Only the program uses it.
     Scratch,
-    /// Packets and bytes; see [`Counters`].
     Counters,
     /// From port to interface.
     Devices,
@@ -102,7 +100,6 @@ pub enum MapRole {
     Digests,
 }
 
-/// A map that the loader must create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapSpec {
     pub role: MapRole,

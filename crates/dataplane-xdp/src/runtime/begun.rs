@@ -194,7 +194,6 @@ fn at_field(asm: &mut Assembler, to: Reg, done: Label) {
     asm.jump_if(Jump::Gt, R1, FRAME_END, done);
 }
 
-/// Folds a sum to 16 bits.
 fn fold(asm: &mut Assembler, sum: Reg) {
     for _ in 0..4 {
         asm.mov(R1, sum);

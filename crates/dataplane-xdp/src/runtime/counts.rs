@@ -14,7 +14,6 @@ use super::told::Told;
 use super::transmit::{DeviceCount, TimeKey, Transmit};
 use crate::image::{Counters, Image, Index, MapRole};
 
-/// All counts read so far, and the packets inside.
 pub(crate) struct Counts {
     layout: Counters,
     tables: Vec<TableCounts>,
@@ -106,7 +105,6 @@ impl Counts {
         }
     }
 
-    /// Adds a port's interface.
     pub(crate) fn add_device(&mut self, port: PortId, interface: u32) {
         self.ports.insert(port);
         let mut devices = self.devices.iter_mut();

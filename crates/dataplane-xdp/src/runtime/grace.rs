@@ -79,7 +79,6 @@ impl Counts {
     }
 }
 
-/// The result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Looked {
     /// Whether a period has ended since the last look.

@@ -11,7 +11,6 @@ use super::maps::Maps;
 use super::prefixes::Prefixes;
 use crate::image::{EncodedKey, Index, TableLayout};
 
-/// The contents of a table's index.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
     /// The body of each key, in the map's form.

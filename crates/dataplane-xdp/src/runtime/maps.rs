@@ -94,7 +94,6 @@ impl Maps {
         }
     }
 
-    /// Stores four bytes in the heap.
     pub(crate) fn store_u32(&self, at: u32, value: u32) {
         let word = self
             .heap()

@@ -38,7 +38,6 @@ pub(crate) enum Op {
     },
 }
 
-/// An interface through which copies leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Interface {
     pub(crate) index: u32,
@@ -82,7 +81,6 @@ impl Op {
     }
 }
 
-/// A message to the writer.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Makes these ops visible as one.
@@ -102,7 +100,6 @@ pub(crate) struct Freed {
     pub(crate) body: u32,
 }
 
-/// Why a thread has failed.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     /// The program's table that could not be written, if the failure concerns one.

@@ -36,7 +36,6 @@ pub struct KernelOffload {
     wait: Wait,
     /// Asks the caller to look again, when programs are prepared in the background.
     wake: Option<Wake>,
-    /// The program that is being prepared.
     preparing: Option<Preparing>,
     /// Held while a program is prepared, so that only one is at a time.
     gate: Arc<Mutex<()>>,
@@ -136,7 +135,6 @@ impl KernelOffload {
         }
     }
 
-    /// Prepares a program on a thread.
     fn begin_to_prepare(&self, program: &Program, wake: &Wake) -> Preparing {
         let (program, ports) = (program.clone(), self.ports.there());
         let (left, wait, wake) = (self.left.clone(), self.wait, Arc::clone(wake));

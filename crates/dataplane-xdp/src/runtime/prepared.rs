@@ -27,7 +27,6 @@ const INTERFACES_MIN: u32 = 1 << 14;
 /// Room for sockets in addition to twice the present ones.
 const SOCKETS_BESIDE: u32 = 64;
 
-/// Everything that a program needs in the kernel.
 pub(super) struct Prepared {
     pub(super) image: Arc<Image>,
     pub(super) maps: Arc<Maps>,

@@ -32,7 +32,6 @@ impl Ranges {
         Some(first)
     }
 
-    /// Frees numbers.
     pub(crate) fn give_back(&mut self, mut first: u32, mut n: u32) {
         if n == 0 {
             return;

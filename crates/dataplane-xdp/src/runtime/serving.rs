@@ -26,7 +26,6 @@ use crate::image::{Heap, Image, Interface, MapRole};
 /// How often a port that could not be served is tried again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// A port of the switch and its interface.
 #[derive(Clone)]
 pub struct KernelPort {
     pub id: PortId,
@@ -109,7 +108,6 @@ impl KernelPorts {
 /// Code before the compiled program that selects the switch's frames and finishes their checksums.
 type Beginning = Vec<[u8; 8]>;
 
-/// Everything that is needed to serve a port.
 pub(super) struct Serving {
     maps: Arc<Maps>,
     image: Arc<Image>,
@@ -136,7 +134,6 @@ struct Entered {
     is_attached: bool,
 }
 
-/// The result of attaching a port.
 enum Served {
     Yes,
     /// The interface is gone, or the port is not wanted any more.
@@ -371,7 +368,6 @@ impl Serving {
         }
     }
 
-    /// Whether a port was entered.
     pub(super) fn has(&self, port: &KernelPort) -> bool {
         self.state().entered.iter().any(|it| it.port.is(port))
     }

@@ -7,7 +7,6 @@ use super::index::Keys;
 use super::maps::Maps;
 use crate::image::{ACTION_MISS, EncodedKey, Index, NEVER, TableLayout};
 
-/// A write to a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TableOp {
     /// Sets a body's slot; `slot` is from [`TableLayout::encode_slot`].
@@ -18,7 +17,6 @@ pub(crate) enum TableOp {
         body: u32,
         rank: u64,
     },
-    /// Removes an entry.
     Remove { key: EncodedKey, body: u32 },
 }
 

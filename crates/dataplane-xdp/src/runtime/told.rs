@@ -197,7 +197,6 @@ impl Told {
         }
     }
 
-    /// Takes the ops of the commit.
     pub(crate) fn take(&mut self) -> Vec<Op> {
         self.tables
             .values_mut()
@@ -236,7 +235,6 @@ impl Told {
         self.ports.insert(port);
     }
 
-    /// Sets a port's interface.
     pub(crate) fn set_interface(&mut self, port: PortId, interface: Option<Interface>) {
         self.ops.push(Op::Interface { port, interface });
     }

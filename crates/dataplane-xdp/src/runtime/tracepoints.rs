@@ -12,7 +12,6 @@ use crate::image::{Heap, Image, MapRole};
 
 /// The attached programs. They are detached when this is dropped.
 pub(super) struct Tracepoints {
-    /// Counts what devices take.
     pub(super) transmit: Transmit,
     /// Reports ends of polls, or holds the reason why not.
     turn_ends: io::Result<TurnEnds>,

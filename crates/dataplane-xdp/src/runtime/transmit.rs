@@ -94,7 +94,6 @@ const COUNTS: MapRef = MapRef(1);
 const TIMES: MapRef = MapRef(2);
 const TURNS: MapRef = MapRef(3);
 
-/// Frames that a port's device took and refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCount {
     pub sent: CounterValue,

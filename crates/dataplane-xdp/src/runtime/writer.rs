@@ -56,7 +56,6 @@ struct Graves {
     is_hurried: bool,
 }
 
-/// Writes the maps.
 pub(crate) struct Writer {
     maps: Arc<Maps>,
     version_at: u32,
@@ -328,7 +327,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Carries out messages until the grace periods are stopped.
     pub(crate) fn run(mut self, messages: &Receiver<Message>, progress: &Progress) {
         if let Err(failure) = self.serve(messages, progress)
             && !self.graces.is_stopped()
@@ -535,7 +533,6 @@ mod tests {
             self.writer.version
         }
 
-        /// Ends a grace period.
         fn period(&mut self) -> u64 {
             let ended = self.writer.graces.during(|| Ok(()));
             ended.expect("a period");

@@ -27,7 +27,6 @@ const N_EQUAL: Reg = R8;
 /// How many frames the driver took.
 const N_TAKEN: Reg = R9;
 
-/// Middle of a bucket.
 pub(super) fn middle_ns(bucket: u32) -> u64 {
     let (power, rest) = (bucket >> SHIFT, u64::from(bucket & ((1 << SHIFT) - 1)));
     match power.checked_sub(1) {

@@ -54,7 +54,6 @@ impl TurnEnds {
     }
 }
 
-/// Builds the program at tracepoint `napi_poll`.
 fn at_end(layout: Heap, has_turns: bool) -> Assembler {
     let mut asm = Assembler::default();
     let [unknown, end] = [(); 2].map(|()| asm.label());
