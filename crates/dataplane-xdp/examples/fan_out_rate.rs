@@ -47,7 +47,7 @@ fn frame() -> Vec<u8> {
     frame
 }
 
-/// Sends frames that make [`COPIES`] copies. Returns copies per second, and the share that was sent.
+/// Sends frames that make `COPIES` copies. Returns copies per second, and the share that was sent.
 fn measure(outside: &mut AfPacketPort, fan_out: u16, sent: &mut dyn FnMut() -> u64) -> (f64, f64) {
     let n_frames = COPIES / u64::from(fan_out);
     let frame = frame();

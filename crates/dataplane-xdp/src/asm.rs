@@ -211,7 +211,7 @@ pub enum Symbol {
     Value(MapRef, u32),
 }
 
-/// Instructions that refer to maps by [`MapRef`], as there are no descriptors yet.
+/// Instructions that refer to maps by `MapRef`, as there are no descriptors yet.
 #[derive(Debug, Clone, Default)]
 pub struct Code {
     /// Jumps are resolved.

@@ -52,7 +52,7 @@ impl Note {
     /// The record would be too long, or a field does not leave with the packet.
     pub(super) fn new(layout: &Layout, needs: &Needs<'_>) -> Native<Self> {
         let ir = needs.ir();
-        // The first two are the frame's [`Origin`].
+        // The first two are the frame's `Origin`.
         let mut items = vec![
             (Item::same(Word::Arrival), Size::B8),
             (Item::same(Word::Stream), Size::B8),

@@ -94,7 +94,7 @@ pub enum MapRole {
     FanOuts,
     /// From fan-out and port to the position of the port's first copy.
     Places,
-    /// What each processor knows of its current NAPI poll; see [`Turns`].
+    /// What each processor knows of its current NAPI poll; see `Turns`.
     Turns,
     /// The ring of digests to the control plane; see [`DigestRecord`].
     Digests,

@@ -40,7 +40,7 @@ struct Counts {
     ended: u64,
     /// The lowest number that satisfies all requests.
     wanted: u64,
-    /// The highest number that [`Graces::look`] has reported as ended.
+    /// The highest number that `Graces::look` has reported as ended.
     told: u64,
     /// The period that polls are to end.
     running: Option<Running>,

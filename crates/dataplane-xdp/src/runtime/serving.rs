@@ -174,7 +174,7 @@ impl Serving {
         self.state().ports = ports.clone();
     }
 
-    /// Returns the program for a port; ports with the same [`Beginning`] share one.
+    /// Returns the program for a port; ports with the same `Beginning` share one.
     fn program_of(&self, port: &KernelPort) -> Result<Arc<Program>, Reason> {
         let mut code = port.interface.filter();
         if port.interface.is_virtual() {

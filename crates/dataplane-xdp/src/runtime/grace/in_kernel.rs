@@ -129,7 +129,7 @@ fn take(port: &mut AfPacketPort, instances: &mut Vec<u16>) {
     port.receive(0, 64, &mut take).expect("received");
 }
 
-/// Ends [`until_over`].
+/// Ends `until_over`.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 /// A wait for RCU that lasts until the test is over, as if some program kept running, or until a timeout.
