@@ -108,7 +108,7 @@ fn explained(config: &ProgramConfig<'_>, error: io::Error) -> io::Error {
         return error;
     }
     let mut log = vec![0; VERIFIER_LOG_BYTES];
-    // The load may succeed now; the log is then empty, and the first error is still returned.
+    // Even if this load succeeds, the first error is returned.
     let _ = load(config, LOG_STEPS | LOG_STATISTICS, &mut log);
     let log = text(&log);
     let lines: Vec<&str> = log.lines().collect();

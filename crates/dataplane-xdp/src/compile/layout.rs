@@ -41,7 +41,6 @@ pub(super) enum Word {
     Digest,
     Exited,
     End,
-    /// The drop reason.
     Reason,
     /// Length of the leaving frame.
     SentBytes,
