@@ -1,4 +1,5 @@
-//! Digests of a program in the kernel, on real veth pairs. The kernel lets only root outside any user namespace load it.
+//! Digests of a program in the kernel, on real veth pairs. The kernel lets only root outside any user namespace load
+//! programs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
