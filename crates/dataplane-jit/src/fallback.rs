@@ -29,7 +29,7 @@ use crate::{
 pub(crate) enum Interpretable {
     Primitive(Primitive),
     Condition(BoolExpr),
-    /// A number that the parser goes on by.
+    /// A number in the key of a parser state.
     Number(Expr),
     Operation(ParserOp),
     /// The key of a table.

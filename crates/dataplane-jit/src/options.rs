@@ -5,14 +5,15 @@
 /// else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NativeOptions {
-    /// No checks for what is never set; loads that are known and writes of one action merged.
+    /// Leaves out checks whose outcome the program fixes, reuses field values that are in registers, and merges the
+    /// writes of an action.
     pub action_specialisation: bool,
     /// Caches what a control's tables found, for packets with equal inputs.
     pub microflow_cache: bool,
     /// Extends the cache to packets that differ only in bits that no entry looks at.
     pub megaflow_cache: bool,
-    /// Assignments that do the same to four sets of 32-bit fields are operations on vectors. Needs
-    /// action specialisation.
+    /// Runs assignments that do the same to four sets of 32-bit fields as vector operations. Needs action
+    /// specialisation.
     pub lane_vectorisation: bool,
     /// Copies the bytes of fields that nobody uses instead of extracting them. Writes metadata, and blanks fields, only
     /// where something reads them.

@@ -46,7 +46,7 @@ impl Native {
         unsafe { (self.program.passes.arrive)(context, block, port, arrived) }
     }
 
-    /// The first half of [`Native::arrive`], ahead of the packet's turn in this epoch, or in none.
+    /// The first half of [`Native::arrive`]. `epoch` is the current one if the frame is parsed ahead, else 0.
     #[inline(always)]
     pub(super) fn begin(
         &mut self,
