@@ -1,5 +1,5 @@
-//! Time stamps: the monotonic clock, and the processor's time stamp counter, which runs at one
-//! frequency whatever the processor's. The frequency is measured, never assumed.
+//! Time stamps: the monotonic clock, and the processor's time stamp counter, whose frequency does
+//! not change with the processor's. The frequency is measured, never assumed.
 #![expect(
     unsafe_code,
     reason = "the time stamp counter and processor affinity have no safe call"
@@ -7,7 +7,6 @@
 
 use std::{sync::OnceLock, time::Instant};
 
-/// A moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamp {
     at: Instant,
@@ -19,12 +18,11 @@ pub struct Stamp {
 pub struct Span {
     /// Nanoseconds of the clock.
     pub ns: f64,
-    /// Ticks of the time stamp counter; 0 where the processor has none that can be read.
+    /// Ticks of the time stamp counter; 0 if the processor has none that can be read.
     pub ticks: f64,
 }
 
 impl Stamp {
-    /// This moment.
     pub fn now() -> Self {
         Self {
             at: Instant::now(),
@@ -32,7 +30,7 @@ impl Stamp {
         }
     }
 
-    /// Since then.
+    /// The time since this moment.
     pub fn elapsed(self) -> Span {
         let now = Self::now();
         Span {
@@ -42,13 +40,13 @@ impl Stamp {
     }
 }
 
-/// The first moment that anybody asked for.
+/// The moment of the first call.
 pub fn start() -> Stamp {
     static START: OnceLock<Stamp> = OnceLock::new();
     *START.get_or_init(Stamp::now)
 }
 
-/// Ticks a second, measured since [`start`]; none where there is no counter.
+/// Ticks per second, measured since [`start`]; `None` if there is no counter.
 pub fn tsc_hz() -> Option<f64> {
     let span = start().elapsed();
     (span.ticks > 0.0).then(|| span.ticks / span.ns * 1e9)

@@ -1,4 +1,4 @@
-//! Frames with right checksums, one behind the other in memory, like in a port's ring.
+//! Frames with right IPv4 checksums, one after the other in memory, as in a port's ring.
 
 use dataplane::PortId;
 
@@ -33,7 +33,7 @@ pub struct Ipv4Frame {
 }
 
 impl Frames {
-    /// Room for frames of this many bytes, without FCS.
+    /// `len` is the length of each frame in bytes, without FCS.
     pub fn new(len: usize) -> Self {
         let least = ETHERNET_BYTES + IPV4_BYTES + PORTS_BYTES;
         Self {
@@ -43,19 +43,18 @@ impl Frames {
         }
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.ports.len()
     }
 
-    /// One of them, and the port that it comes from.
+    /// A frame, and the port that it comes from.
     pub fn get(&self, place: usize) -> (PortId, &[u8]) {
         let bytes = &self.bytes[place * self.len..][..self.len];
         (self.ports[place], bytes)
     }
 
-    /// Appends an IPv4 packet. A UDP packet has no checksum, as RFC 768 allows; of TCP the pipelines
-    /// read the ports alone.
+    /// Appends an IPv4 packet. A UDP packet has no checksum, as RFC 768 allows. Of TCP it has only the ports, since the
+    /// pipelines read nothing else.
     pub fn push(&mut self, port: PortId, frame: &Ipv4Frame) {
         let at = self.bytes.len();
         self.bytes.resize(at + self.len, 0);

@@ -1,5 +1,5 @@
-//! The SFU programs, set up by the controller: groups of as many viewers each, all behind one port,
-//! and one presenter a group.
+//! The SFU programs, set up by the controller: groups of equally many viewers, all behind one port,
+//! and one presenter per group.
 
 use std::net::Ipv4Addr;
 
