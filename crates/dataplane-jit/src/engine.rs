@@ -54,7 +54,6 @@ pub(crate) struct Native {
     headers_len: usize,
     /// Whether replicas share one place in a queue, and a packet passes egress and deparser in one call.
     fuses_fanout: bool,
-    /// Whether the program calls externs that change payloads.
     changes_payloads: bool,
     /// Starts at 1. Increases when a control call changes what the parser reads.
     epoch: u64,

@@ -32,11 +32,9 @@ pub(crate) enum Interpretable {
     /// A number in the key of a parser state.
     Number(Expr),
     Operation(ParserOp),
-    /// The key of a table.
     Key,
 }
 
-/// A construct that is left to the interpreter.
 #[derive(Debug, Clone)]
 pub(crate) struct Construct {
     pub what: Interpretable,
@@ -145,7 +143,6 @@ fn interpreted<T>(
     result
 }
 
-/// Runs one construct in the interpreter.
 pub(crate) fn with(
     world: World<'_>,
     vector: Vector,

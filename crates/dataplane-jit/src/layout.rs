@@ -28,7 +28,6 @@ pub const WORD_BYTES: u32 = 8;
 /// Words kept for each checksum (`Layout::sum`).
 const SUM_WORDS: u32 = 2;
 
-/// The place of a field in the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
     /// Offset of the lowest word in bytes; of a packed field, of its header's bytes.
@@ -167,7 +166,6 @@ impl Layout {
         self.metadata.end = self.size;
     }
 
-    /// Appends a header.
     fn place(&mut self, ir: &Ir, id: HeaderId, packing: &Packing, widest: u32) {
         let header = &ir.headers[id.index()];
         let start = self.size;

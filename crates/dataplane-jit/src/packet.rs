@@ -524,7 +524,6 @@ fn is_long(buffer: &Buffer) -> bool {
     buffer.len() > BUFFER_BYTES
 }
 
-/// Makes room for `len` bytes and the slack.
 fn reserve(bytes: &mut Vec<u8>, len: usize) {
     if bytes.len() < len + SLACK_BYTES {
         bytes.resize((len + SLACK_BYTES).next_power_of_two(), 0);

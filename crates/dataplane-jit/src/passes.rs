@@ -100,7 +100,6 @@ pub(crate) type CloneBlock = unsafe extern "C" fn(*mut u64, *const u64, u64);
 /// The result of [`Depart`] if the packet's headers are not written.
 pub(crate) const NOT_WRITTEN: u64 = u64::MAX;
 
-/// The functions that make up the passes.
 pub(crate) struct Parts {
     pub parse: FuncId,
     pub verify: Option<FuncId>,
@@ -363,7 +362,6 @@ fn start_again(
     });
 }
 
-/// Writes a metadata field if something reads it.
 fn put(
     e: &mut Emit<'_, '_, '_>,
     field: Option<FieldId>,

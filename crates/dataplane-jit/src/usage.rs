@@ -76,14 +76,12 @@ impl<'p> Usage<'p> {
         usage
     }
 
-    /// Counts what one operation of the parser does.
     pub(crate) fn of_operation(ir: &'p Ir, op: &ParserOp) -> Self {
         let mut usage = Self::of_nothing(ir);
         usage.walk().operation(op);
         usage
     }
 
-    /// Counts what one expression reads.
     pub(crate) fn of_number(ir: &'p Ir, expr: &Expr) -> Self {
         let mut usage = Self::of_nothing(ir);
         usage.walk().number(expr);

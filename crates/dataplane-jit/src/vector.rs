@@ -142,7 +142,6 @@ impl Vector {
         })
     }
 
-    /// Writes a value that fits the field.
     pub(crate) fn put(&mut self, layout: &Layout, field: FieldId, value: &Int) {
         let slot = layout.field(field);
         if slot.words == 1

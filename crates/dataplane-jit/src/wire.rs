@@ -32,7 +32,6 @@ impl Block<'_> {
         self.vector.variable_bits(self.layout, header)
     }
 
-    /// The current width of a field.
     fn bits(&self, field: FieldId) -> u32 {
         let declared = &self.ir.fields[field.index()];
         match declared.variable {
@@ -47,7 +46,6 @@ impl Block<'_> {
         ((declared.fixed_bits + self.variable_bits(header)) / 8) as usize
     }
 
-    /// Appends a field's bits.
     pub(crate) fn push(&self, field: FieldId, bits: &mut BitString) {
         let width = self.bits(field);
         self.vector

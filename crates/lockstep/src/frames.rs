@@ -35,7 +35,6 @@ struct Walk<'a> {
     next_index: HashMap<(bool, usize), usize>,
 }
 
-/// A random frame for a program's parser.
 pub fn random(ir: &Ir, rng: &mut Rng) -> Vec<u8> {
     let mut walk = Walk {
         ir,

@@ -51,7 +51,6 @@ pub struct Case {
 /// Makes a switch of one engine, without ports and program.
 pub type Make<'a> = &'a dyn Fn(SwitchConfig) -> Switch;
 
-/// Makes switches of the native engine.
 pub fn native(options: NativeOptions) -> impl Fn(SwitchConfig) -> Switch {
     move |config| Switch::with_engine(config, Box::new(NativeFactory { options }))
 }

@@ -27,7 +27,6 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

@@ -18,7 +18,6 @@ const CELLS: u64 = 16;
 /// The usual maximum of packets in an output queue: few, so that some queues are full.
 const QUEUE_DEPTH: usize = 24;
 
-/// A call of a control plane.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "each is the switch's call of that name")]
 pub enum Write {
@@ -181,7 +180,6 @@ impl<'a> Writer<'a> {
         tables.filter(|(_, info)| !info.is_generated() && !info.actions.is_empty())
     }
 
-    /// A random call.
     pub fn any(&mut self) -> Write {
         for _ in 0..20 {
             let made = match self.rng.u8(..20) {

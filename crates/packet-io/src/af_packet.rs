@@ -34,7 +34,6 @@ use crate::sending::{self, Patience};
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use ring::{RxRing, Slot, VIRTIO_HEADER_BYTES};
 
-/// The options of an AF_PACKET port.
 #[derive(Clone, Copy, Debug)]
 pub struct AfPacketConfig {
     /// Minimum frames that the kernel buffers while the switch does not run.
@@ -55,7 +54,6 @@ impl Default for AfPacketConfig {
     }
 }
 
-/// How frames leave by an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WayOut {
     /// Straight to the driver: a queueing discipline would only add a lock and a queue that drops.

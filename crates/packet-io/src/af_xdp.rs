@@ -53,7 +53,6 @@ pub struct Destination {
     pub udp_port: Option<u16>,
 }
 
-/// The options of an AF_XDP port.
 #[derive(Clone, Debug)]
 pub struct AfXdpConfig {
     /// Minimum frames that the kernel buffers for each queue while the switch does not run.

@@ -8,7 +8,6 @@ use frame::{Frame, PayloadIdentity};
 
 use crate::limits::{SHARED_PAYLOAD_BYTES_MIN, TX_BATCH_BYTES, TX_BATCH_FRAMES};
 
-/// A part of the buffer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
     start: usize,

@@ -103,7 +103,6 @@ fn ask(
     Ok(answer.split_off(HEADERS_BYTES.min(answer.len())))
 }
 
-/// An rtnetlink socket.
 pub(crate) fn open_route() -> io::Result<OwnedFd> {
     socket::open(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
 }

@@ -27,7 +27,6 @@ pub fn permissions() -> Permissions {
     }
 }
 
-/// The AF_XDP features of an interface's driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XdpFeatures {
     /// Whether XDP programs run in the driver.

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use crate::limits::TX_BATCH_FRAMES;
 
-/// A non-blocking socket.
 pub(crate) fn open(
     domain: libc::c_int,
     kind: libc::c_int,

@@ -96,7 +96,6 @@ impl UdpPort {
         })
     }
 
-    /// The address that the socket is bound to.
     pub fn local_address(&self) -> SocketAddr {
         self.local
     }

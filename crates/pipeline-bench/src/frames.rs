@@ -11,7 +11,6 @@ const ETHERNET_BYTES: usize = 14;
 const IPV4_BYTES: usize = 20;
 const PORTS_BYTES: usize = 8;
 
-/// Frames of one length.
 #[derive(Debug, Clone)]
 pub struct Frames {
     bytes: Vec<u8>,
@@ -19,7 +18,6 @@ pub struct Frames {
     len: usize,
 }
 
-/// The parts of an IPv4 packet over Ethernet.
 #[derive(Debug, Clone, Copy)]
 pub struct Ipv4Frame {
     /// Ethernet destination and source.

@@ -116,7 +116,6 @@ impl Shared {
 }
 
 impl PartsArgs {
-    /// The variants that take part.
     fn variants(&self) -> Result<Vec<Variant>, String> {
         let all = Variant::all();
         if self.roles.is_empty() {

@@ -144,7 +144,6 @@ impl Fed {
     }
 }
 
-/// A variant that takes part.
 struct Contender {
     variant: Variant,
     plain: Fed,

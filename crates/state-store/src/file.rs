@@ -45,7 +45,6 @@ const OWNERS: u32 = 0o600;
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
-/// Why a transaction failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
@@ -92,7 +91,6 @@ pub enum OpenError {
     System(#[from] io::Error),
 }
 
-/// A state file that this process has open.
 pub struct StateFile {
     path: PathBuf,
     identity: Identity,

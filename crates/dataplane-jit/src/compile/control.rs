@@ -24,7 +24,6 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// The block of a node, or the end.
     pub(super) fn block(&mut self, emit: &mut Emit<'_, '_, '_>, node: Option<NodeId>) -> Block {
         let Some(node) = node else {
             return self.end;
@@ -36,7 +35,6 @@ impl Control {
     }
 }
 
-/// The action that is being written.
 struct Running {
     /// One block for each primitive that is a jump's target.
     leaders: HashMap<usize, Block>,

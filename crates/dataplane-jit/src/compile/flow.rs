@@ -9,7 +9,6 @@ use dataplane::{TableId, engine::ir::NodeId};
 use super::{Emit, Region};
 use crate::flow::{Capacity, FlowCache, FlowPlan, Input};
 
-/// The cells of the packet's flow.
 pub(super) struct Flow {
     cells: Value,
     places: HashMap<TableId, u32>,

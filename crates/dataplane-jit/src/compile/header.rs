@@ -238,7 +238,6 @@ impl Emit<'_, '_, '_> {
         self.begin(after);
     }
 
-    /// Copies a whole stack and its `nextIndex`.
     pub(super) fn assign_stack(&mut self, to: AnyStack, from: AnyStack) -> Native {
         let ir = self.ir();
         let size = ir.stack_size(to);

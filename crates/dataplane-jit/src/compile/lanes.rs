@@ -233,7 +233,6 @@ fn are_apart(steps: &[Step]) -> bool {
     (0..LANES).all(|one| (0..LANES).all(|other| apart(one, other)))
 }
 
-/// Fields that are in vectors.
 #[derive(Default)]
 struct Vectors {
     of: HashMap<Fields, Value>,

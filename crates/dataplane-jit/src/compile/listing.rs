@@ -15,7 +15,6 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// Adds a finished function.
     pub(super) fn add(&mut self, name: &str, function: &Function, module: &JITModule) {
         let text = function.display().to_string();
         // The comment after a line shows its constants, addresses too.

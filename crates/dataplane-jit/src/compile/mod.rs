@@ -56,10 +56,8 @@ const OPTIMISED_NODES: usize = 8_000;
 /// What expressions may name; the layout gives the widths of fields.
 pub(crate) type Names<'p> = range::Names<'p, Layout>;
 
-/// Why a program could not be compiled.
 #[derive(Debug, Error)]
 pub enum CompileError {
-    /// Cranelift cannot make code for this machine.
     #[error("no native code for this machine: {0}")]
     Machine(String),
     /// Code generation failed, which is a bug of ours.
@@ -261,7 +259,6 @@ impl<'p> Unit<'p> {
     }
 }
 
-/// The result of a compilation.
 pub(crate) struct Finished {
     pub code: Code,
     /// The constructs left to the interpreter.
@@ -314,7 +311,6 @@ pub(crate) struct Emit<'f, 'u, 'p> {
     /// Words of fields that are in registers at this point of the current block.
     known: Known,
     functions: HashMap<&'static str, FuncRef>,
-    /// The action that primitives belong to.
     pub action: Option<ActionId>,
     /// The arguments of the running action.
     args: Option<Value>,
@@ -364,12 +360,10 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.ins().store(flags, value, base, offset32(offset));
     }
 
-    /// Loads from the packet's block.
     pub(crate) fn load_vector(&mut self, ty: Type, offset: u32) -> Value {
         self.load(ty, Region::Vector, self.vector, offset)
     }
 
-    /// Stores to the packet's block.
     pub(crate) fn store_vector(&mut self, value: Value, offset: u32) {
         self.store(Region::Vector, value, self.vector, offset);
     }

@@ -17,7 +17,6 @@ fn place(slot: Slot, word: usize) -> (u32, u32) {
 }
 
 impl Emit<'_, '_, '_> {
-    /// The packet's block as bytes.
     pub(crate) fn block_bytes(&self) -> Bytes {
         let region = self.regions[Region::Vector as usize];
         let flags = MemFlagsData::new().with_notrap();

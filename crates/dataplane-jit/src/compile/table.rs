@@ -25,7 +25,6 @@ use crate::{
     tables::{ENTRY_ACTION, ENTRY_HIT, RESOLVE, TableRecord, entry_words, position_of, runnable},
 };
 
-/// A table that is being applied.
 struct Applied<'p> {
     id: TableId,
     info: &'p TableInfo,
@@ -153,7 +152,6 @@ impl<'p> Emit<'_, '_, 'p> {
         self.go_on_behind(control, applied, default.action, Hit::Known(false));
     }
 
-    /// Runs the action of an entry.
     fn dispatch(
         &mut self,
         control: &mut Control,
@@ -188,7 +186,6 @@ impl<'p> Emit<'_, '_, 'p> {
         self.go_on(control, applied.node, hit, applied.node.default_next);
     }
 
-    /// Continues after an action.
     fn go_on_behind(
         &mut self,
         control: &mut Control,

@@ -19,7 +19,6 @@ use crate::{
     passes::{ArriveHeaders, NOT_PARSED, Plain},
 };
 
-/// The generated code of a round.
 #[derive(Clone, Copy)]
 pub(super) struct RoundCode {
     arrive_headers: ArriveHeaders,
@@ -32,7 +31,6 @@ enum Stopped {
     Enough,
     /// Ingress, with its result.
     Ingress(u64),
-    /// Egress of the packet.
     Egress(EgressInput),
     /// Egress of its clone.
     Clone(EgressInput),

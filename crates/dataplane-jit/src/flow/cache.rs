@@ -131,7 +131,6 @@ impl FlowCache {
         self.asleep > 0
     }
 
-    /// The functions for keys of this length.
     pub(crate) fn functions(&self) -> (FlowFunction, PrefetchFunction) {
         match self.plan.shape.words() {
             1 => (find::<1>, prefetch::<1>),
@@ -256,7 +255,6 @@ fn generation_of(record: &[u64]) -> u32 {
     u32::try_from(record[0] & u64::from(u32::MAX)).expect("masked to 32 bits")
 }
 
-/// The cells after the generation.
 fn cells_of(record: &mut [u64]) -> *mut u32 {
     record.as_mut_ptr().cast::<u32>().wrapping_add(1)
 }

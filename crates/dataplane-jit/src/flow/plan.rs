@@ -53,7 +53,6 @@ pub(crate) struct FlowPlan {
     pub tables: Vec<TableId>,
 }
 
-/// What the key of a table depends on.
 struct Key {
     /// Fields that the key reads as they were when the control began, with their places in the key.
     direct: Vec<(FieldId, usize)>,

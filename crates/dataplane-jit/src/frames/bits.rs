@@ -14,7 +14,6 @@ pub(crate) struct Bytes {
 }
 
 impl Bytes {
-    /// Bytes outside a packet's block.
     pub(crate) fn foreign(base: Value) -> Self {
         Self {
             base,
@@ -59,7 +58,6 @@ pub(crate) fn shift_right(b: &mut FunctionBuilder<'_>, value: Value, bits: u32) 
     b.ins().ushr(value, bits)
 }
 
-/// The low bits of a word.
 pub(crate) fn low(b: &mut FunctionBuilder<'_>, value: Value, bits: u32) -> Value {
     if bits >= WORD {
         return value;

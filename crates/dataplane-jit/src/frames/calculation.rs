@@ -23,7 +23,6 @@ enum What<'p> {
     Run(u32),
 }
 
-/// A part of a calculation's input.
 struct Piece<'p> {
     what: What<'p>,
     bits: u32,
@@ -180,7 +179,6 @@ pub(crate) fn calculate(e: &mut Emit<'_, '_, '_>, id: CalculationId, kept: Kept<
     result
 }
 
-/// Leaves the calculation to the runtime.
 fn gather(e: &mut Emit<'_, '_, '_>, id: CalculationId) -> Value {
     let number = e.constant32(id.0);
     let result = e.call_outside("calculate", &[e.pass, e.vector, number]);
@@ -212,7 +210,6 @@ fn part(e: &mut Emit<'_, '_, '_>, piece: &Piece<'_>) -> Part {
     }
 }
 
-/// Packs the input on the stack.
 fn packed(e: &mut Emit<'_, '_, '_>, id: CalculationId, input: &Input<'_>) -> Value {
     let parts: Vec<Part> = input.pieces.iter().map(|piece| part(e, piece)).collect();
     let words = bits::join(&mut e.b, &parts);
@@ -282,7 +279,6 @@ fn lasting_sum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>) -> Value {
     }
 }
 
-/// Length of what follows the headers.
 fn payload_len(e: &mut Emit<'_, '_, '_>) -> Value {
     let head = e.load_context(types::I64, std::mem::offset_of!(PassContext, head_len));
     let payload = e.load_context(types::I64, std::mem::offset_of!(PassContext, payload_len));

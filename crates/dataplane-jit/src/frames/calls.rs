@@ -24,7 +24,6 @@ use crate::{
     wire::{BitString, Block},
 };
 
-/// Name, address, parameters and result of every function.
 pub(crate) const FUNCTIONS: &[Function] = functions! {
     pull(I64, I64);
     leave_rest(I64);

@@ -50,7 +50,6 @@ pub(crate) fn emit_verification(e: &mut Emit<'_, '_, '_>) -> Value {
     all_right
 }
 
-/// Writes every checksum that is to be updated.
 pub(crate) fn emit_update(e: &mut Emit<'_, '_, '_>) {
     let ir = e.ir();
     let sums = Sums::of(ir, e.unit.options);

@@ -17,7 +17,6 @@ use crate::{
     wire,
 };
 
-/// Makes a packet's digest from its block.
 pub(crate) fn digest(
     state: &mut State,
     layout: &Layout,

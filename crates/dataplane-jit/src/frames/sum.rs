@@ -37,7 +37,6 @@ pub(crate) fn of(bytes: &[u8], begins_low: bool) -> u16 {
     }
 }
 
-/// The sum of two adjacent pieces.
 pub(crate) fn of_pieces(pieces: [&[u8]; 2], begins_low: bool) -> u16 {
     let [first, second] = pieces;
     let is_odd = !first.len().is_multiple_of(2);

@@ -157,7 +157,6 @@ impl ExactMap {
         }
     }
 
-    /// Removes a key. Returns its value.
     pub fn remove(&mut self, key: &[u64]) -> Option<u32> {
         let mut gap = self.position(key)?;
         let stride = self.words + 1;

@@ -17,7 +17,6 @@ pub(super) const WORDS_MAX: usize = 4;
 /// Maximum key bits of the root: 512 KiB, of which the caches hold what traffic uses.
 const ROOT_BITS_MAX: u32 = 16;
 
-/// Key bits of a node.
 const NODE_BITS: u32 = 4;
 
 const NODE_SLOTS: usize = 1 << NODE_BITS;
@@ -176,7 +175,6 @@ impl LpmTrie {
         old
     }
 
-    /// Removes a prefix. Returns its entry.
     pub fn remove(&mut self, key: &[u64], len: u32) -> Option<u32> {
         let prefix = self.prefix(key, len);
         let old = self.prefixes.remove(&prefix)?;
@@ -269,7 +267,6 @@ impl LpmTrie {
         }
     }
 
-    /// The node below a slot that has one.
     fn below(&self, node: Node, slot: usize) -> Node {
         Node {
             first: self.slots[slot].child as usize,

@@ -7,7 +7,6 @@
 /// Bits of a key's word.
 const WORD_BITS: u32 = 64;
 
-/// The place of a field in a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldPlace {
     /// The word of its least significant bit.
@@ -52,7 +51,6 @@ pub fn low_ones(bits: u32) -> u64 {
     }
 }
 
-/// How a table's key is packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyShape {
     fields: Vec<FieldPlace>,

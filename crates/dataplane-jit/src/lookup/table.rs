@@ -27,7 +27,6 @@ pub(super) enum Index {
     Ternary(Box<TernaryIndex>),
 }
 
-/// A table's entries by their keys.
 #[derive(Debug, Clone)]
 pub struct TableIndex {
     shape: KeyShape,
@@ -38,7 +37,6 @@ pub struct TableIndex {
     looked_at: Vec<u64>,
 }
 
-/// How the keys of a table are packed.
 pub fn key_shape(info: &TableInfo) -> KeyShape {
     let widths: Vec<u32> = info.key.iter().map(|field| field.width_bits).collect();
     let is_lpm = |field: &KeyField| field.kind == MatchKind::Lpm;
@@ -176,7 +174,6 @@ fn index(info: &TableInfo, kinds: &[MatchKind], shape: &KeyShape) -> Index {
     }
 }
 
-/// An entry's key in words.
 struct KeyWords {
     value: Vec<u64>,
     mask: Vec<u64>,

@@ -20,7 +20,6 @@ fn offset(word: usize) -> u32 {
     u32::try_from(word).expect("a packet has fewer than 2^32 words of variables") * WORD_BYTES
 }
 
-/// Blanks what must be blank before the parser.
 pub(super) fn blank(e: &mut Emit<'_, '_, '_>) {
     for words in e.layout().blank_words() {
         let vector = e.vector;

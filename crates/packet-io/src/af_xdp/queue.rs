@@ -30,7 +30,6 @@ const UNALIGNED_OFFSET_SHIFT: u32 = 48;
 /// `linux/if_xdp.h` since Linux 6.17: frames that the kernel sends in one system call.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// The settings of a new queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueConfig {
     pub(super) interface_index: u32,
@@ -71,7 +70,6 @@ pub(super) struct Queue {
     socket: OwnedFd,
 }
 
-/// A piece of a received frame.
 pub(super) struct Piece<'a> {
     pub(super) bytes: &'a mut [u8],
     /// Whether the frame continues in the next piece.
@@ -365,7 +363,6 @@ impl Queue {
         n_done
     }
 
-    /// The kernel's counters of this socket.
     pub(super) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
         let mut statistics = libc::xdp_statistics {
             rx_dropped: 0,

@@ -2,7 +2,6 @@
 
 use super::internet_checksum;
 
-/// Which transport a super-frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// RFC 9293.
@@ -11,7 +10,6 @@ pub enum Transport {
     Udp,
 }
 
-/// How to cut a super-frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segmentation {
     pub transport: Transport,

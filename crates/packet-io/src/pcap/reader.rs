@@ -18,7 +18,6 @@ const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// A frame and when it was captured.
 pub(super) struct CapturedFrame {
     pub(super) timestamp_ns: u64,
     /// Whether the capture has only the frame's beginning.

@@ -96,7 +96,6 @@ fn write_ipv6(header: &mut [u8], udp_bytes: u16, from: Ipv6Addr, to: Ipv6Addr) {
     put(header, 24, &to.octets());
 }
 
-/// A UDP datagram in a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Datagram<'a> {
     pub(super) source: IpAddr,

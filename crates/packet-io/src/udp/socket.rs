@@ -61,7 +61,6 @@ pub(super) fn open(address: SocketAddr, sharing: Sharing) -> io::Result<OwnedFd>
     Ok(socket)
 }
 
-/// The address that the socket is bound to.
 pub(super) fn local_address(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     let mut name = no_name();
     let mut len = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
@@ -77,7 +76,6 @@ pub(super) fn n_overflows(fd: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(words[MEMINFO_DROPS])
 }
 
-/// A datagram that was received.
 pub(super) struct Received<'a> {
     pub(super) source: SocketAddr,
     /// The address that it came to, if the socket reports it.

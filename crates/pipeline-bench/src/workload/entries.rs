@@ -4,7 +4,6 @@ use dataplane::{
     ActionCall, ActionId, MatchField, Program, Switch, TableEntry, TableId, TableInfo,
 };
 
-/// One table and one of its actions.
 pub(super) struct Writer<'a> {
     switch: &'a mut Switch,
     table: TableId,

@@ -68,7 +68,6 @@ impl Pipeline {
         }
     }
 
-    /// Whether it makes copies for viewers.
     pub fn is_sfu(self) -> bool {
         matches!(self, Self::Sfu | Self::SfuRecirculation)
     }

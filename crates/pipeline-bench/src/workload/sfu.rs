@@ -63,7 +63,6 @@ fn fill(
     Ok(())
 }
 
-/// A presenter's packet.
 pub(super) fn frame(group: usize) -> (PortId, Ipv4Frame) {
     let frame = Ipv4Frame {
         macs: [SFU_MAC, mac(4, group)],

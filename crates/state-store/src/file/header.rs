@@ -14,7 +14,6 @@ const SLOTS: [usize; 2] = [64, 192];
 const TRANSACTION: usize = 104;
 const HEADER_BYTES: usize = 320;
 
-/// Transaction numbers of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Transactions {
     /// The number in the slot that counts.

@@ -139,7 +139,6 @@ impl Writer<'_, '_, '_, '_> {
     }
 }
 
-/// Whether a state selects by a field.
 fn selects_by(state: &State, field: FieldId) -> bool {
     state.key.iter().any(|part| match part {
         KeyPart::Value {

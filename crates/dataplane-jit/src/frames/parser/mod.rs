@@ -38,7 +38,6 @@ struct Writer<'e, 'f, 'u, 'p> {
     front: Variable,
     /// Contiguous bytes there.
     front_len: Variable,
-    /// Length of the frame.
     len: Value,
     steps: Option<Variable>,
     error: Variable,
@@ -214,7 +213,6 @@ impl Writer<'_, '_, '_, '_> {
         b.def_var(self.front_len, length);
     }
 
-    /// The next byte.
     fn cursor(&mut self) -> Bytes {
         let (front, taken) = (self.e.b.use_var(self.front), self.taken());
         Bytes::foreign(self.e.b.ins().iadd(front, taken))
@@ -335,7 +333,6 @@ impl Writer<'_, '_, '_, '_> {
         self.e.b.def_var(self.at, after);
     }
 
-    /// Leaves an operation to the interpreter.
     fn interpret(&mut self, op: &ParserOp, reason: String) {
         let number = self.e.leave(Interpretable::Operation(op.clone()), reason);
         let at = self.taken();

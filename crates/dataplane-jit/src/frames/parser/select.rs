@@ -100,7 +100,6 @@ impl Writer<'_, '_, '_, '_> {
         self.e.begin_inner(next);
     }
 
-    /// Takes one transition if its case holds.
     fn arrow(&mut self, state: usize, number: usize, arrow: &Transition, key: &[Part]) {
         let target = self.target(arrow.next);
         let holds = match &arrow.case {

@@ -30,7 +30,6 @@ const TUPLE_ENTRIES_MIN: usize = 16;
 /// goes moves nothing.
 const TUPLE_ENTRIES_KEPT: usize = 6;
 
-/// The entries of one mask.
 #[derive(Debug, Clone, Default)]
 struct Group {
     tuple: Option<u32>,
@@ -38,7 +37,6 @@ struct Group {
     loose: Vec<u32>,
 }
 
-/// Entries with masks and priorities.
 #[derive(Debug, Clone)]
 pub struct TernaryIndex {
     store: Store,
