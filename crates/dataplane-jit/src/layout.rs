@@ -139,7 +139,7 @@ impl Layout {
             }
         }
         layout.sums = layout.size;
-        // The last packed field may be read with up to seven bytes behind it.
+        // A read of the last packed field may touch up to seven bytes after it.
         layout.size += (count(n_sums) * SUM_WORDS + 1) * WORD_BYTES;
         layout.blank = vec![0; layout.size as usize];
         for (valid, header) in layout.blank.iter_mut().zip(&ir.headers) {

@@ -60,7 +60,7 @@ pub(crate) fn point(context: &mut PassContext, [head, payload]: [&[u8]; 2]) {
 /// The pieces that a context points to.
 ///
 /// # Safety
-/// The context's pointers and lengths describe live bytes.
+/// The context's pointers and lengths describe bytes that live, and that nobody writes, while the pieces are used.
 pub(crate) unsafe fn pieces<'a>(context: &PassContext) -> [&'a [u8]; 2] {
     let piece = |start: *const u8, len: u64| match len {
         0 => &[][..],

@@ -29,7 +29,7 @@ pub(crate) const ENTRY_HIT: u32 = 4;
 const ENTRY_ARGS: u32 = 8;
 /// The action of an entry that runs nothing.
 const NO_ACTION: u32 = u32::MAX;
-/// The action of an entry whose action profile must be asked.
+/// The action of an entry that must first be resolved by its action profile.
 pub(crate) const RESOLVE: u32 = u32::MAX - 1;
 
 /// The words of a parameter in an entry, counted from the entry's beginning. `None` if the action

@@ -117,7 +117,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Makes an expression have a value, where it is a field's, or some of a field's bits.
+    /// Gives an expression a value, if it is a field or some of a field's bits.
     fn put(&mut self, of: &Expr, value: u128, mask: u128) {
         match of {
             Expr::Field(field) => {

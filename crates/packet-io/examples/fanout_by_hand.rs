@@ -4,8 +4,8 @@
 //!
 //! The first interface gets the loop. The second one, its veth peer, sends 1,400-byte frames and counts the copies that
 //! come back; it keeps some hundred copies on their way. The last number is seconds. Both spin, so this takes two
-//! cores. Prints copies per second, and the loop's time per copy: the best of a hundred iterations and the median,
-//! which a busy machine disturbs less.
+//! cores. Prints copies per second, and the loop's time per copy: the first percentile of its iterations, and the
+//! median, which a busy machine disturbs less.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};

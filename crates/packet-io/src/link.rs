@@ -82,6 +82,7 @@ impl LinkMonitor {
     /// All events since the last call; never waits. `None` if events were lost, because the kernel buffers only a few
     /// hundred kilobytes: then [`links`] gives the current state. The buffered events are older than that state and are
     /// discarded, too.
+    ///
     /// # Errors
     /// If the kernel refuses.
     pub fn receive(&self) -> io::Result<Option<Vec<LinkEvent>>> {

@@ -267,8 +267,8 @@ impl Port for PcapPort {
         Ok(())
     }
 
-    /// Frames stay in the buffer until [`Port::close`], except in a replay, where somebody may read the file meanwhile:
-    /// no reader of a file waits for them.
+    /// Frames stay in the buffer until [`Port::close`], since no reader of a file waits for them. In a replay somebody
+    /// may read the file meanwhile, so a flush writes it.
     fn flush(&mut self) -> Result<(), PortError> {
         match self.replay {
             Some(_) => self.write_out("write", true),

@@ -120,8 +120,8 @@ pub(crate) fn receive_waiting(port: &mut dyn Port) -> Result<(), PortError> {
     Ok(())
 }
 
-/// A port's counters since it was opened. `rx_frames` and `tx_frames` passed whole; all other frame counters are drop
-/// reasons.
+/// A port's counters since it was opened. `rx_frames` and `tx_frames` count frames that passed whole; all other frame
+/// counters are drop reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortStatistics {
     /// Frames handed to the switch.

@@ -649,7 +649,7 @@ fn what_keeps_an_interface_from_being_opened_is_said() {
     });
 }
 
-/// The next test runs this with fewer privileges; on its own it only looks at the interface's name.
+/// Run by the next test with fewer privileges; on its own it does nothing.
 #[test]
 fn without_privileges() {
     let Some(interface) = std::env::var_os("PACKET_IO_TEST_UNPRIVILEGED") else {

@@ -68,7 +68,7 @@ fn ticks() -> u64 {
 /// # Errors
 /// The kernel's refusal.
 pub fn pin(cpus: impl IntoIterator<Item = usize>) -> Result<(), String> {
-    // SAFETY: a set of processors is bits, all zero an empty one.
+    // SAFETY: `cpu_set_t` is a set of bits, and all zeros are an empty one.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     let mut named = Vec::new();
     for cpu in cpus {

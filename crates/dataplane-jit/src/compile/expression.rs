@@ -23,7 +23,7 @@ pub(crate) enum Found {
     Header(HeaderId),
     /// Beyond the end of a stack.
     Nothing,
-    /// The one at the position that a value gives, if there is such a position.
+    /// The header at the position that a value gives, if there is such a position.
     Among(Vec<HeaderId>, Value),
 }
 

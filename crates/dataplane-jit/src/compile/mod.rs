@@ -417,7 +417,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.switch_to_block(block);
     }
 
-    /// The words of fields that are in registers here.
+    /// The cached field values at this point.
     pub(crate) fn known(&self) -> Known {
         self.known.clone()
     }

@@ -5,9 +5,9 @@
 //! that comes again. [`Native::ingress_outcome`] reads the outcome of all three.
 //!
 //! **Prefetch.** The engine runs the parser and checksum verification of waiting frames a few frames ahead, and the
-//! ingress control's flow cache prefetches their records ([`crate::flow`]). Nobody can see that: such a parser leaves
-//! nothing for the next packet and reads nothing but what control calls set. After such a call (a new epoch) the pass
-//! begins again.
+//! ingress control's flow cache prefetches their records ([`crate::flow`]). That has no visible effect: such a parser
+//! leaves nothing for the next packet and reads nothing but what control calls set. After such a call (a new epoch) the
+//! pass begins again.
 //!
 //! **Re-parse.** The parser would mostly extract the same headers that the deparser would write of a recirculating
 //! packet. So the headers stay in the packet's old block, and the parser's states copy them from there

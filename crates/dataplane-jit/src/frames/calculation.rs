@@ -44,9 +44,9 @@ struct Input<'p> {
 #[derive(Clone, Copy)]
 pub(crate) enum Kept<'a> {
     Nothing,
-    /// Verification stores the sum of the fields that cannot change under this number.
+    /// Verification stores the sum of what cannot change under this number; the function tells which fields may change.
     Put(usize, &'a dyn Fn(FieldId) -> bool),
-    /// The update loads that sum.
+    /// The update loads the sum of this number, and adds what may have changed.
     Use(usize, &'a dyn Fn(FieldId) -> bool),
 }
 

@@ -271,7 +271,7 @@ impl XdpInterface {
         };
         attached.is_kept.store(false, Ordering::Relaxed);
         if let Some(path) = &attached.kept {
-            // If the name stays, it keeps the port's own program.
+            // If removing fails, the name keeps the port's own program.
             let _ = remove(path);
         }
         let replaced = attached.link.replace(&attached.own);
@@ -291,7 +291,7 @@ impl XdpInterface {
         let Some(path) = &attached.kept else {
             return Ok(());
         };
-        // A link that is there is this one, or that of an interface that is gone.
+        // A link that has this name is this one, or that of an interface that is gone.
         remove(path)?;
         attached.link.pin(path)?;
         attached.is_kept.store(true, Ordering::Relaxed);

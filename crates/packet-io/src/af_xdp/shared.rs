@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// The bytes that the kernel finds behind a head.
+    /// The byte that the kernel finds after a head.
     fn payload_at(memory: &Mapping, address: u64) -> u8 {
         // SAFETY: inside the memory, by the test's own frames; nothing writes to it now.
         unsafe { memory.start().add(address as usize + 42).read() }
