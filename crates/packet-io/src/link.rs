@@ -121,7 +121,7 @@ pub fn links() -> io::Result<Vec<LinkEvent>> {
 
 /// The interface at the other end of a virtual cable. `None` if that is in another namespace, or if this is no cable.
 pub fn other_end(index: i32) -> Option<String> {
-    // Each end names the other. A VLAN's interface names the one beneath, but not the other way round.
+    // Each end names the other. A VLAN's interface names the one beneath it, which does not name the VLAN's.
     let mut named = Vec::new();
     let dumped = netlink::dump(RTM_GETLINK, LINK_HEADER_BYTES, &mut |kind, body| {
         let Some((_, attributes)) = body.split_at_checked(LINK_HEADER_BYTES) else {

@@ -35,8 +35,8 @@ pub struct XdpFeatures {
     pub has_zero_copy: bool,
     /// Whether frames may have several pieces: an MTU above a page.
     pub has_fragments: bool,
-    /// Whether frames leave that a program redirects to the interface; on veth only while the peer has an XDP program
-    /// or GRO.
+    /// Whether the interface sends frames that an XDP program redirects to it; on veth only while the peer has an XDP
+    /// program or GRO.
     pub takes_redirected: bool,
 }
 
@@ -85,7 +85,7 @@ pub fn interface_names() -> io::Result<Vec<String>> {
 
 // `linux/netdev.h`: `enum netdev_xdp_act`.
 const XDP_BASIC_AND_REDIRECT: u64 = 0b11;
-/// Frames leave that a program redirects to the interface.
+/// The interface sends frames that a program redirects to it.
 pub(crate) const XDP_TRANSMIT: u64 = 1 << 2;
 const XDP_ZERO_COPY: u64 = 1 << 3;
 const XDP_RX_FRAGMENTS: u64 = 1 << 5;

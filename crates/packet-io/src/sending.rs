@@ -1,5 +1,5 @@
-//! Sends a batch through a socket. Tries frames again a little later that the kernel does not take at once; counts
-//! frames that it refuses, with the reason.
+//! Sends a batch through a socket. If the kernel does not take a frame at once, tries again a little later; if it
+//! refuses the frame, counts the frame with the reason.
 
 use std::io;
 use std::os::fd::BorrowedFd;

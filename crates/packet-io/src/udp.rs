@@ -43,7 +43,7 @@ pub struct UdpPort {
 }
 
 impl UdpPort {
-    /// Binds a socket. Port 0 takes a free port, which [`UdpPort::local_address`] tells.
+    /// Binds a socket. Port 0 takes a free port, which [`UdpPort::local_address`] returns.
     ///
     /// # Errors
     /// [`PortError::Socket`], above all for an address that is taken or not this host's.

@@ -30,7 +30,8 @@ impl Emit<'_, '_, '_> {
         Some(Box::new(cache))
     }
 
-    /// Continues where the cache sleeps, and counts that down. Returns the block for where it is awake.
+    /// Continues in the block of a sleeping cache, and counts a packet down. Returns the block of a cache that is
+    /// awake.
     pub(super) fn while_asleep(&mut self, cache: &FlowCache) -> Block {
         let [asleep, awake] = self.blocks();
         let address = self.address(&raw const *cache, "flow cache");
@@ -44,7 +45,8 @@ impl Emit<'_, '_, '_> {
         awake
     }
 
-    /// Prefetches the record of a packet that comes to a control soon. Nobody calls it while the cache sleeps.
+    /// Prefetches the record of a packet that comes to a control soon. The engine does not call it while the cache
+    /// sleeps.
     pub(crate) fn prefetch_flow(&mut self, flow: usize) {
         let cache = &self.unit.flows[flow];
         let (plan, (_, function)) = (cache.plan().clone(), cache.functions());

@@ -170,7 +170,7 @@ fn operation_of(
     }
 }
 
-/// `of` each lane, if it has a value for all.
+/// Applies `of` to each lane; `None` if it has no value for one.
 fn of_each<T, U>(lanes: [T; LANES], of: impl Fn(T) -> Option<U>) -> Option<[U; LANES]> {
     let [a, b, c, d] = lanes.map(of);
     Some([a?, b?, c?, d?])

@@ -263,7 +263,7 @@ pub(crate) struct Finished {
     pub code: Code,
     /// The constructs left to the interpreter.
     pub constructs: Vec<Construct>,
-    /// The same for a person to read.
+    /// The same as text for people.
     pub explained: Vec<Interpreted>,
     #[expect(clippy::vec_box, reason = "the code has their addresses")]
     pub flows: Vec<Box<FlowCache>>,

@@ -21,8 +21,8 @@ pub(crate) const KEY_WORDS_MAX: usize = 8;
 /// Controls of more nodes get no cache.
 const NODES_MAX: usize = 400;
 
-/// Costs of a lookup in the cache, of each of its inputs, and of table lookups by their kind, in
-/// about nanoseconds.
+/// Approximate nanoseconds: of a lookup in the cache, of each of its inputs, and of table lookups
+/// by their kind.
 const CACHE_COST: u32 = 12;
 const INPUT_COST: u32 = 1;
 const EXACT_COST: u32 = 4;

@@ -9,9 +9,9 @@ const WORD_BITS: u32 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldPlace {
-    /// The word of its least significant bit.
+    /// The word of the field's least significant bit.
     pub word: usize,
-    /// The position of its least significant bit in this word; 0 where the field is wider than a word.
+    /// The position of that bit in the word; 0 where the field is wider than a word.
     pub shift: u32,
     pub bits: u32,
 }

@@ -13,7 +13,7 @@ use crate::{
     layout::WORD_BYTES,
 };
 
-/// Up to so many adjacent words are moved one by one; more are moved by a call.
+/// Up to this many adjacent words are moved one by one; more are moved by a call.
 const UNROLLED_WORDS_MAX: usize = 256;
 
 fn offset(word: usize) -> u32 {
