@@ -5,7 +5,6 @@ use dataplane::engine::ir::{AnyStack, FieldId, HeaderId, Ir};
 
 use crate::{layout::Layout, vector::Vector};
 
-/// Bits of a word.
 const WORD: usize = 64;
 
 /// A packet's block with what is needed to read it.

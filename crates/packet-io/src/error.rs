@@ -83,7 +83,6 @@ pub enum PortError {
         operation: &'static str,
         source: io::Error,
     },
-    /// Any other failed system call.
     #[error("interface \"{interface}\": cannot {operation}: {source}")]
     System {
         /// The interface's name, or that of the thing in its place.

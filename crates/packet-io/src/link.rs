@@ -34,7 +34,6 @@ const DUMP_TRIES: usize = 16;
 pub struct Link {
     /// Unique in the namespace as long as the interface exists.
     pub index: i32,
-    /// The current name.
     pub name: String,
     /// Administratively up, and with a carrier: frames can come and leave.
     pub is_up: bool,

@@ -225,5 +225,4 @@ impl Port for UdpPort {
     }
 }
 
-/// Room in front of a received datagram for its headers.
 const _: () = assert!(HEADROOM_BYTES.is_multiple_of(2));

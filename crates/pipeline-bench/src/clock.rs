@@ -13,7 +13,6 @@ pub struct Stamp {
     ticks: u64,
 }
 
-/// The time between two moments.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Span {
     /// Nanoseconds of the clock.
@@ -30,7 +29,6 @@ impl Stamp {
         }
     }
 
-    /// The time since this moment.
     pub fn elapsed(self) -> Span {
         let now = Self::now();
         Span {

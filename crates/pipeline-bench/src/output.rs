@@ -10,7 +10,7 @@ use crate::{
     workload::Workload,
 };
 
-/// Columns of `pipeline.csv`; those up to the ticks are the project's, the others say more.
+/// Columns of `pipeline.csv`. Those after `tsc_ticks_per_packet` are details.
 const PIPELINE_COLUMNS: &str = "program,engine,optimisations,packet_size_bytes,flows,ns_per_packet,\
     tsc_ticks_per_packet,part,variant,ns_per_packet_min,ns_per_packet_max,rounds,viewers,\
     copies_per_packet,ns_per_copy,checksum";

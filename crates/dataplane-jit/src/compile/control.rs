@@ -19,7 +19,6 @@ use crate::{context::PassContext, flow::Capacity};
 pub(super) struct Control {
     blocks: HashMap<NodeId, Block>,
     waiting: Vec<NodeId>,
-    /// After the last node.
     pub end: Block,
 }
 
@@ -38,7 +37,6 @@ impl Control {
 struct Running {
     /// One block for each primitive that is a jump's target.
     leaders: HashMap<usize, Block>,
-    /// After the last primitive.
     after: Block,
     /// How many jumps went back.
     rounds: Option<Variable>,

@@ -66,7 +66,6 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// How many assignments it replaces.
     pub(super) fn len(&self) -> usize {
         LANES * self.steps.len()
     }

@@ -3,7 +3,6 @@
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 
-/// Bits of a word.
 const WORD: u32 = 64;
 
 /// Bytes in memory, of any alignment; their loads and stores never trap.

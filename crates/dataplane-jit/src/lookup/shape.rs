@@ -4,7 +4,6 @@
 //! reading or writing it takes one shift and one mask. A wider field has words of its own, the least significant first,
 //! and leaves the free bits of the last word to narrow fields.
 
-/// Bits of a key's word.
 const WORD_BITS: u32 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -297,7 +297,6 @@ mod tests {
         }
     }
 
-    /// A value that matches.
     fn some_value(matcher: &Matcher) -> Int {
         match matcher {
             Matcher::Exact(value) | Matcher::Lpm { value, .. } | Matcher::Ternary { value, .. } => {

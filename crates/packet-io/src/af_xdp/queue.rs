@@ -37,7 +37,6 @@ pub(super) struct QueueConfig {
     /// The longest frame that the interface sends or receives, in bytes.
     pub(super) frame_bytes_max: usize,
     pub(super) n_rx_chunks: u32,
-    /// Whether frames will be sent.
     pub(super) sends: bool,
 }
 

@@ -66,7 +66,7 @@ struct Shared {
     identity: Option<PayloadIdentity>,
     /// The kernel's address of the first place's payload; the head ends there.
     address: u64,
-    /// Our pointer to the same.
+    /// The process's address of the same payload.
     start: NonNull<u8>,
     /// Places that were given out since all were free; they are the first ones.
     n_used: usize,

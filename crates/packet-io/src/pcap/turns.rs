@@ -23,7 +23,7 @@ impl Turns {
     }
 }
 
-/// One of the captures.
+/// One capture's place among those replayed together.
 pub(super) struct Turn {
     turns: Turns,
     place: usize,

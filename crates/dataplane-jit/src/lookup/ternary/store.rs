@@ -24,7 +24,6 @@ pub struct FieldRange {
     pub high: Vec<u64>,
 }
 
-/// The entries by their numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Store {
     pub(super) words: usize,

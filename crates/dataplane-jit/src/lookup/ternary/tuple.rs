@@ -45,7 +45,6 @@ impl Tuple {
         self.ranks.first().map_or(Rank::LAST, |(rank, _)| *rank)
     }
 
-    /// The entries by rank.
     pub(super) fn entries(&self) -> impl Iterator<Item = u32> {
         self.ranks.iter().map(|(_, entry)| *entry)
     }
