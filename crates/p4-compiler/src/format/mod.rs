@@ -1,6 +1,6 @@
 //! Formats P4 source from its tokens: adds, removes and reorders none of them.
 //!
-//! [`piece`] splits the text into tokens, comments and preprocessor lines; [`spacing`] decides where spaces belong
+//! [`piece`] splits the text into tokens, comments and preprocessor lines; `spacing` decides where spaces belong
 //! between them; [`tree`] nests them by their brackets; [`layout`] decides where lines end. Macros are not expanded,
 //! so a file is formatted as it is written, with every branch of a conditional. `docs/compiler.md` describes the
 //! style.

@@ -12,11 +12,11 @@ use crate::types::Type;
 const ZERO: &str = "0x00";
 const ONE: &str = "0x01";
 
-/// How a stretch of straight code ends.
+/// How a stretch of straight-line code ends.
 enum End {
-    /// Goes on at this position.
+    /// Continues at this position.
     Jump(usize),
-    /// Where the value is zero at the first position, else at the second.
+    /// Continues at the first position if the value is zero, else at the second.
     IfZero(Value, usize, usize),
 }
 
@@ -47,7 +47,7 @@ impl Lower<'_> {
         );
     }
 
-    /// Code with jumps as states: one for each stretch that nothing jumps into.
+    /// Turns code with jumps into states, one for each stretch that no jump leads into.
     pub fn drain_branches(&mut self, primitives: &[Primitive], span: Span) {
         let end = primitives.len();
         let starts = stretches(primitives);
@@ -121,7 +121,7 @@ fn case(value: &str, next: &str) -> JsonTransition {
     }
 }
 
-/// Where stretches begin: at the start, at jumps' targets, behind jumps; and the end.
+/// Where stretches begin (at the start, at jump targets, behind jumps), and the end.
 fn stretches(primitives: &[Primitive]) -> Vec<usize> {
     let mut starts = vec![0, primitives.len()];
     for (at, primitive) in primitives.iter().enumerate() {

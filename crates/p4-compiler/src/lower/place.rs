@@ -1,4 +1,4 @@
-//! The places of values in BMv2: fields, headers, stacks; and the operands that read them.
+//! Where BMv2 stores values: fields, headers, stacks; and the operands that read them.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -25,7 +25,7 @@ pub enum Place {
     Header {
         name: String,
         id: StructId,
-        /// The union that it is a member of, and that union's type.
+        /// The union that contains the header, and that union's type.
         union: Option<(String, StructId)>,
     },
     Union {
@@ -56,16 +56,15 @@ pub enum Place {
         stack: String,
         member: String,
     },
-    /// An element whose index is known at run time only, or this member of it if the elements are
-    /// unions.
+    /// An element whose index only the run knows; if the elements are unions, this member of it.
     Element {
         stack: String,
         index: Value,
-        /// The member and the union's type.
+        /// The member's position and the union's type.
         member: Option<(u32, StructId)>,
         id: StructId,
     },
-    /// A field of such a header.
+    /// A field of such an element.
     ElementField {
         stack: String,
         index: Value,
@@ -73,7 +72,7 @@ pub enum Place {
         position: u32,
         ty: Type,
     },
-    /// Such an element that is a union.
+    /// An element whose index only the run knows, if the elements are unions.
     UnionElement {
         stack: String,
         index: Value,
@@ -125,7 +124,6 @@ fn header_at(stack: &str, index: &Value, member: Option<(u32, StructId)>) -> Val
     }
 }
 
-/// How deep operations are nested.
 pub fn depth(value: &Value) -> usize {
     let inner = |operand: &Option<Operand>| match operand {
         Some(Operand::Value(value)) => depth(value),
@@ -142,7 +140,7 @@ pub fn depth(value: &Value) -> usize {
     }
 }
 
-/// A number, padded to whole bytes.
+/// A number in hex, padded to whole bytes.
 pub fn hex(value: &BigInt, width: u32) -> Value {
     Value::Hexstr(hex_text(value, width))
 }
@@ -159,8 +157,8 @@ pub fn plain_hex(value: u64) -> Value {
     Value::Hexstr(format!("{value:#x}"))
 }
 
-/// An operand as a primitive's parameter: expressions get a second wrapping, action parameters
-/// their other name.
+/// An operand as a primitive's parameter: expressions are wrapped once more, and action parameters get their other
+/// JSON form.
 pub fn parameter(value: Value) -> Value {
     match value {
         Value::Expression(_) | Value::StackField(_) => {
@@ -172,7 +170,7 @@ pub fn parameter(value: Value) -> Value {
 }
 
 impl Lower<'_> {
-    /// Cuts a result to its type, as the language's arithmetic does.
+    /// Cuts a result to its type, as P4's arithmetic does.
     pub fn clamp(&self, value: Value, ty: &Type) -> Value {
         match self.program.underlying(ty) {
             Type::Bits {
@@ -195,8 +193,8 @@ impl Lower<'_> {
         matches!(self.program.underlying(ty), Type::Bool)
     }
 
-    /// The place's content as an operand; a bool comes as a truth value, an action's parameter, of
-    /// which simple_switch has the bits, with its sign.
+    /// The place's content as an operand; a bool comes as a truth value. simple_switch has only the bits of an
+    /// action's parameter, so a signed one gets its sign here.
     pub fn read(&self, place: &Place) -> Value {
         let (raw, ty) = self.read_raw(place);
         match ty {
@@ -208,7 +206,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The stored content of the place.
+    /// The stored content of the place, without conversion.
     pub fn read_raw(&self, place: &Place) -> (Value, Option<Type>) {
         match place {
             Place::Field { header, field, ty } => (
@@ -258,7 +256,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The fields of a header or struct type as members below a header's field name.
+    /// The place of a header's field. The members of a struct are further fields of that header.
     fn field_place(&self, header: &str, prefix: &str, ty: &Type) -> Place {
         match ty {
             Type::Struct(id) => {
@@ -280,7 +278,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The place that an expression names; none where it is no place.
+    /// The place that an expression names; `None` if it names none.
     pub fn place(&mut self, expr: &Expr) -> Option<Place> {
         match &expr.kind {
             ExprKind::Var(id) => match self.env.get(id) {
@@ -333,8 +331,8 @@ impl Lower<'_> {
         }
     }
 
-    /// `stack.last` ends the parser with an error where the stack is empty (P4_16 1.2.5, section 8.18). Where an
-    /// element was extracted just before, it cannot be.
+    /// Emits the check of `stack.last`, which ends the parser with an error if the stack is empty (P4_16 1.2.5,
+    /// section 8.18). After an extraction into the stack no check is needed.
     fn expect_last(&mut self, stack: &str, id: StructId, span: Span) {
         let errors = &self.program.errors;
         let error = errors.iter().position(|name| &**name == "StackOutOfBounds");
@@ -354,7 +352,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether the state's operations so far leave an element in the stack.
+    /// Whether the state's operations so far guarantee an element in the stack.
     fn has_last(&self, stack: &str, condition: &Value) -> bool {
         let touches = |value: &Value| match value {
             Value::HeaderStack(name) | Value::HeaderUnionStack(name) => name == stack,
@@ -435,7 +433,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A list that nothing gave a type is a tuple.
+    /// A list without a type from its context is a tuple.
     pub fn closed_type(&self, ty: &Type) -> Type {
         match ty {
             Type::ListOf(items) => Type::Tuple(items.clone()),
@@ -546,7 +544,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Every scalar, header, union and stack inside a place, with its type.
+    /// Every scalar, header, union and stack inside a place.
     pub fn leaves(&self, place: &Place) -> Vec<Place> {
         match place {
             Place::Members(members) => members
@@ -557,7 +555,6 @@ impl Lower<'_> {
         }
     }
 
-    /// The elements of a stack.
     pub fn elements(&self, place: &Place) -> Vec<Place> {
         match place {
             Place::Stack {
@@ -571,7 +568,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The scalar fields of a place, headers opened.
+    /// The scalar fields of a place, including those in headers.
     pub fn fields(&self, place: &Place) -> Vec<Place> {
         match place {
             Place::Members(members) => members
@@ -605,7 +602,7 @@ enum Part<'a> {
     Parameter(u32),
 }
 
-/// The parts of a place: headers and stacks by name, and which parts of each.
+/// The storage of a place: headers and stacks by name, with the parts of each.
 #[derive(Default)]
 pub struct Roots<'a>(HashMap<&'a str, HashSet<Part<'a>>>);
 
@@ -616,7 +613,7 @@ impl<'a> Roots<'a> {
         roots
     }
 
-    /// Whether the two share storage; unknown indices count as sharing.
+    /// Whether two places share storage; unknown indices count as sharing.
     pub fn overlap(&self, other: &Roots<'_>) -> bool {
         self.enclose(other) || other.enclose(self)
     }
@@ -640,7 +637,7 @@ impl<'a> Roots<'a> {
         self.0.entry(name).or_default().insert(part);
     }
 
-    /// Whether something of the other is something of this, or within it.
+    /// Whether a part of `other` is a part of this place, or lies within one.
     fn enclose(&self, other: &Roots<'_>) -> bool {
         other.0.iter().any(|(name, parts)| {
             let outside = name.match_indices(['[', '.']).map(|(end, _)| &name[..end]);
