@@ -1,11 +1,9 @@
-//! `#include`, macros and conditional text: the C preprocessor, on tokens, so that every token
-//! keeps its own place.
+//! `#include`, macros and conditional text: the C preprocessor on tokens, so that every token keeps its own place.
 //!
-//! It does the same as `cpp -undef -nostdinc -x assembler-with-cpp`, which p4c runs ([`expand`] and
-//! [`replace`] for macros, [`condition`] for `#if`): C's rules and GNU's extensions. Of the
-//! assembler's rules it has one: a line `# text` that is no directive is ignored. P4's tokens are
-//! made of the output ([`program`]). A token of a macro's body has the place of the macro's use, a
-//! token of an argument has its own.
+//! It does the same as `cpp -undef -nostdinc -x assembler-with-cpp`, which p4c runs ([`expand`] and [`replace`] for
+//! macros, [`condition`] for `#if`): C's rules and GNU's extensions. It has one of the assembler's rules: it
+//! ignores a line `# text` that is no directive. [`program`] makes P4 tokens from the output. A token of a macro's
+//! body has the place of the macro's use, a token of an argument has its own.
 
 mod builtin;
 mod condition;
@@ -38,10 +36,10 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("v1model.p4", include_str!("../../../p4/include/v1model.p4")),
 ];
 
-/// Where the macros of the command line stand.
+/// The file name of macros from the command line.
 const COMMAND_LINE: &str = "<command line>";
 
-/// Whether this is the name under which an embedded file, or the command line, is in messages.
+/// Whether messages use this name for an embedded file or for the command line.
 pub fn is_embedded(name: &str) -> bool {
     let inner = name
         .strip_prefix('<')
@@ -67,11 +65,11 @@ pub fn embedded_file_with(name: &str) -> Option<&'static str> {
     found.map(|(file, _)| *file)
 }
 
-/// A file that is read.
+/// A file that is being read.
 struct Reading {
     name: String,
     lexer: Lexer,
-    /// The line that is read.
+    /// The current line.
     line: Vec<PpToken>,
     at: usize,
     conditionals: Vec<Conditional>,
@@ -83,9 +81,9 @@ pub struct Preprocessor<'a> {
     include_dirs: &'a [String],
     sink: &'a mut Sink,
     macros: HashMap<Rc<str>, Rc<Macro>>,
-    /// `#pragma push_macro`.
+    /// Definitions that `#pragma push_macro` saved.
     pushed: HashMap<Rc<str>, Vec<Option<Rc<Macro>>>>,
-    /// `#pragma once` and `#import`.
+    /// Files with `#pragma once`, or read by `#import`.
     once: HashSet<String>,
     counter: usize,
     /// The program, and the files that are being included.
@@ -93,21 +91,21 @@ pub struct Preprocessor<'a> {
     contexts: Vec<Context>,
     /// Macros that are being expanded.
     entered: HashSet<Rc<str>>,
-    /// Arguments within arguments.
+    /// Depth of arguments within arguments.
     depth: usize,
     calling: Calling,
-    /// The parenthesis that closed the arguments which were read last.
+    /// The parenthesis that closed the last arguments.
     call_end: Span,
-    /// Macros are not expanded.
+    /// Set while macros are not expanded.
     verbatim: bool,
     in_condition: bool,
-    /// Bytes of the texts that were read.
+    /// Bytes of the texts read so far.
     source_bytes: u64,
-    /// Tokens that macros may still make.
+    /// Tokens that macros may still produce.
     budget: usize,
     exhausted: bool,
     out: Vec<PpToken>,
-    /// The edges since the last token: whether they leave a space.
+    /// The edges since the last token, if any, and whether they leave a space.
     edge: Option<Option<bool>>,
     /// The next token begins a line.
     line_begins: bool,
@@ -117,18 +115,17 @@ pub struct Preprocessor<'a> {
     stringifying: HashSet<Rc<str>>,
     /// The branches of the program's own conditionals.
     branches: Vec<Branch>,
-    /// Branches that are taken or left out independently of their conditions, by the place of their
-    /// `#`.
+    /// Branches to take or to leave out regardless of their conditions, by the place of their `#`.
     chosen: HashMap<u32, bool>,
 }
 
-/// A program as the formatter looks at it.
+/// What the formatter needs to know of a program.
 pub struct Outline {
-    /// All tokens, every `__LINE__` the same.
+    /// All tokens, with every `__LINE__` the same.
     pub tokens: Vec<Token>,
     /// Macros that make strings of their arguments, including white space.
     pub stringifying: HashSet<Rc<str>>,
-    /// The branches of its own conditionals.
+    /// The branches of the program's own conditionals.
     pub branches: Vec<Branch>,
 }
 
@@ -156,8 +153,8 @@ pub fn expanded(
     pre.out
 }
 
-/// The tokens that formatting must not change; `chosen` are branches that are taken or left out
-/// independently of their conditions.
+/// The tokens that formatting must not change. `chosen` are branches to take or to leave out regardless of their
+/// conditions.
 pub fn outline(
     main: (&str, &str),
     chosen: &HashMap<u32, bool>,
@@ -218,10 +215,10 @@ impl<'a> Preprocessor<'a> {
 
     fn program(&mut self, main: (&str, &str), options: &crate::Options) {
         let pre = self;
-        // The program is file 0: messages without a place of their own are about it.
+        // The program is file 0, to which messages without a place refer.
         let program = pre.sources.add(main.0, main.1);
         pre.define_builtins();
-        // The macro by which programs for several targets recognise BMv2.
+        // Programs for several targets recognise BMv2 by this macro.
         let target = ("__TARGET_BMV2__".to_owned(), "1".to_owned());
         for (name, value) in std::iter::once(&target).chain(&options.defines) {
             let text = format!("{name} {value}");
@@ -269,7 +266,7 @@ impl<'a> Preprocessor<'a> {
         }
     }
 
-    /// The white space that edges stand for: that of the first which says something.
+    /// The white space that edges stand for, which the first edge with a decision determines.
     fn merged_edge(&self, edge: &PpToken) -> Option<bool> {
         match self.edge {
             Some(Some(true)) => Some(true),
@@ -289,7 +286,7 @@ impl<'a> Preprocessor<'a> {
         self.out.push(token);
     }
 
-    /// The next token of the files; directives are done on the way.
+    /// Reads the next token of the files, and executes directives on the way.
     fn read(&mut self) -> PpToken {
         loop {
             let Some(file) = self.files.last_mut() else {
@@ -317,7 +314,7 @@ impl<'a> Preprocessor<'a> {
         }
     }
 
-    /// Ends the file that is read; false: it is the program.
+    /// Closes the current file; returns false if it is the program.
     fn close(&mut self) -> bool {
         let Some(file) = self.files.last_mut() else {
             return false;
@@ -335,7 +332,7 @@ impl<'a> Preprocessor<'a> {
         inner
     }
 
-    /// A directive may stand among a macro's arguments; it is none of them.
+    /// Executes a directive, which may stand among a macro's arguments without being one.
     fn directive_line(&mut self, line: &[PpToken]) {
         let before = (
             std::mem::take(&mut self.verbatim),
