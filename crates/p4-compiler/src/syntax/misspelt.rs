@@ -1,5 +1,5 @@
-//! Misspelt keywords: `contol`, `strcut`, `inuot`. A word counts as misspelt only at a place where
-//! no declared name can be. So the body behind it is read as intended.
+//! Misspelt keywords: `contol`, `strcut`, `inuot`. A word counts as misspelt only where no declared name can be, so
+//! that the body behind it is read as intended.
 
 use std::collections::HashSet;
 
@@ -7,13 +7,13 @@ use crate::diagnostic::Sink;
 use crate::lex::{Tok, Token};
 use crate::spelling;
 
-/// Words before a name that declare nothing by it.
+/// Words that do not declare the name behind them.
 const BEFORE_USE: &[&str] = &["else", "return", "in", "transition"];
 
-/// How far behind a `)` its `(` is looked for, so that the work stays linear.
+/// How far to search back from a `)` for its `(`, so that the work stays linear.
 const ARGUMENT_TOKENS_MAX: usize = 1_000;
 
-/// The tokens with the keywords that were meant, where there are any, each with its error.
+/// Replaces misspelt keywords and reports each; `None` if there are none.
 pub fn mend(tokens: &[Token], sink: &mut Sink) -> Option<Vec<Token>> {
     let declared = declared(tokens);
     let mut mended: Option<Vec<Token>> = None;
@@ -79,14 +79,14 @@ fn is_instantiated(tokens: &[Token], at: usize) -> bool {
     tokens[ty].is(">") || !is_annotation && tokens[ty].word().is_some_and(is_type)
 }
 
-/// A word among the others.
+/// A word in its context.
 struct Place<'a> {
     tokens: &'a [Token],
     at: usize,
 }
 
 impl Place<'_> {
-    /// The keywords that can stand here, where nothing else can but a type's name.
+    /// The keywords that can be here, if nothing else but a type's name can.
     fn keywords(&self) -> &'static [&'static str] {
         if self.is(1, "<") && self.is_number(2) && self.is(3, ">") {
             return &["bit", "int", "varbit"];
@@ -103,7 +103,7 @@ impl Place<'_> {
         }
     }
 
-    /// The same for the beginning of a declaration or statement.
+    /// The keywords that can begin a declaration or statement here.
     fn beginnings(&self) -> &'static [&'static str] {
         if self.is(1, "{") {
             return &["apply", "else"];
@@ -143,7 +143,7 @@ impl Place<'_> {
         &[]
     }
 
-    /// A direction's place: in front of a type and a name.
+    /// Whether a direction can be here: in front of a type and a name.
     fn begins_parameter(&self) -> bool {
         let named = |at: usize| self.is(at, ",") || self.is(at, ")") || self.is(at, "=");
         let generic = || {

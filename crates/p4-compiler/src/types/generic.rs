@@ -1,5 +1,5 @@
-//! Controls and parsers with type parameters: checked again for each set of types, like functions
-//! and structs. The language does not have them; p4c accepts them.
+//! Controls and parsers with type parameters: checked once for each set of types, like functions and structs. The
+//! language does not have them; p4c accepts them.
 
 use std::rc::Rc;
 
@@ -84,7 +84,7 @@ impl Checker<'_> {
         ty
     }
 
-    /// The block's type where its type arguments are left out: from the constructor's arguments.
+    /// Infers the block's type arguments from the constructor's arguments.
     pub fn infer_block(
         &mut self,
         block: &GenericBlock,
