@@ -16,7 +16,6 @@ use crate::source::Span;
 pub enum Tok {
     /// An identifier or a keyword.
     Word(Rc<str>),
-    /// A number, and how it is written.
     Int(BigInt, Written),
     /// A string with its escapes resolved.
     Str(Rc<str>),
@@ -25,7 +24,6 @@ pub enum Tok {
     Eof,
 }
 
-/// How a number is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The explicit width, and whether the number is signed (`8w`, `8s`).
@@ -35,7 +33,6 @@ pub struct Written {
 }
 
 impl Written {
-    /// Decimal digits only.
     pub const PLAIN: Self = Self {
         width: None,
         radix: 10,
@@ -55,7 +52,6 @@ pub struct Token {
 }
 
 impl Token {
-    /// Whether the token is this operator or separator.
     pub fn is(&self, punct: &str) -> bool {
         matches!(self.tok, Tok::Punct(found) if found == punct)
     }
@@ -114,7 +110,6 @@ struct Lexer<'a> {
     first: bool,
     joint: bool,
     out: Vec<Token>,
-    /// Names that were already reported.
     foreign_words: HashSet<String>,
     sink: &'a mut Sink,
 }

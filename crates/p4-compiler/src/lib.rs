@@ -55,7 +55,7 @@ impl<F: Fn(&str) -> Option<String>> SourceProvider for F {
 pub struct Options {
     /// Folders that `#include <...>` searches; `#include "..."` first tries the including file's own folder.
     pub include_dirs: Vec<String>,
-    /// Macros that `-D name=value` defines.
+    /// Macros, as by `-D name=value`.
     pub defines: Vec<(String, String)>,
     /// Macros that `-U name` undefines again.
     pub undefines: Vec<String>,
@@ -63,7 +63,7 @@ pub struct Options {
     /// Warnings that fail the compilation, by code (`W0301`) or p4c's name (`unused`).
     pub denied_warnings: Vec<String>,
     pub all_warnings_disabled: bool,
-    /// Warnings that are not shown, by code or p4c's name.
+    /// By code or p4c's name.
     pub disabled_warnings: Vec<String>,
     /// Writes extern functions and objects outside v1model into the JSON, for a switch that implements them.
     pub emit_externs: bool,
@@ -105,7 +105,6 @@ pub fn p4info_text(p4info: &P4Info) -> String {
     p4runtime_proto::text_format::print_p4info(p4info)
 }
 
-/// Protobuf's JSON mapping.
 pub fn p4info_json(p4info: &P4Info) -> String {
     p4runtime_proto::json_format::print(p4info)
 }
@@ -121,7 +120,7 @@ pub struct Preprocessed {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Runs only the preprocessor over `text`, which was read from `path`.
+/// Runs only the preprocessor. `text` was read from `path`.
 pub fn preprocess(
     path: &str,
     text: &str,
@@ -137,7 +136,7 @@ pub fn preprocess(
     }
 }
 
-/// Compiles `text`, which was read from `path`.
+/// Compiles a program. `text` was read from `path`.
 pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &Options) -> Output {
     // The passes walk the program recursively, and the caller's thread may have a small stack.
     stacker::grow(limits::STACK_BYTES, || {

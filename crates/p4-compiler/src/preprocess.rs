@@ -65,11 +65,9 @@ pub fn embedded_file_with(name: &str) -> Option<&'static str> {
     found.map(|(file, _)| *file)
 }
 
-/// A file that is being read.
 struct Reading {
     name: String,
     lexer: Lexer,
-    /// The current line.
     line: Vec<PpToken>,
     at: usize,
     conditionals: Vec<Conditional>,
@@ -89,7 +87,6 @@ pub struct Preprocessor<'a> {
     /// The program, and the files that are being included.
     files: Vec<Reading>,
     contexts: Vec<Context>,
-    /// Macros that are being expanded.
     entered: HashSet<Rc<str>>,
     /// Depth of arguments within arguments.
     depth: usize,
@@ -107,29 +104,23 @@ pub struct Preprocessor<'a> {
     out: Vec<PpToken>,
     /// The edges since the last token, if any, and whether they leave a space.
     edge: Option<Option<bool>>,
-    /// The next token begins a line.
     line_begins: bool,
-    /// Every `__LINE__` is 1.
     same_lines: bool,
-    /// Macros that make strings of their arguments.
     stringifying: HashSet<Rc<str>>,
-    /// The branches of the program's own conditionals.
     branches: Vec<Branch>,
     /// Branches to take or to leave out regardless of their conditions, by the place of their `#`.
     chosen: HashMap<u32, bool>,
 }
 
-/// What the formatter needs to know of a program.
 pub struct Outline {
     /// All tokens, with every `__LINE__` the same.
     pub tokens: Vec<Token>,
     /// Macros that make strings of their arguments, including white space.
     pub stringifying: HashSet<Rc<str>>,
-    /// The branches of the program's own conditionals.
     pub branches: Vec<Branch>,
 }
 
-/// All tokens of the program, with an end marker.
+/// With an end marker.
 pub fn preprocess(
     main: (&str, &str),
     options: &crate::Options,

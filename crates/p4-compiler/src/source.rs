@@ -54,7 +54,6 @@ impl SourceFile {
             .max(1) as u32
     }
 
-    /// The file and number that `#line` directives give a line.
     fn named(&self, line: u32) -> (&Rc<str>, u32) {
         let after = self
             .renumberings
@@ -66,7 +65,6 @@ impl SourceFile {
     }
 }
 
-/// The files and macro uses of one compilation.
 #[derive(Default)]
 pub struct SourceMap {
     files: Vec<SourceFile>,
@@ -76,7 +74,6 @@ pub struct SourceMap {
     macro_calls: Vec<(Span, MacroUse)>,
 }
 
-/// A use of a macro.
 pub struct MacroUse {
     pub name: Rc<str>,
     /// The name in the `#define`.
@@ -85,7 +82,6 @@ pub struct MacroUse {
     pub is_argument: bool,
 }
 
-/// A place as people read it.
 pub struct Position {
     pub file: Rc<str>,
     /// From 1.
@@ -102,7 +98,7 @@ pub struct Position {
 }
 
 impl SourceMap {
-    /// Adds a file and returns its number.
+    /// Returns the file's number.
     pub fn add(&mut self, name: &str, text: &str) -> u32 {
         let starts = std::iter::once(0).chain(
             text.bytes()
@@ -152,7 +148,6 @@ impl SourceMap {
         Some((name.clone(), line))
     }
 
-    /// The `#include` that requested the span's file.
     pub fn included_at(&self, span: Span) -> Option<Span> {
         self.file(span.file)?.included_at
     }

@@ -19,7 +19,6 @@ use crate::source::{SourceMap, Span};
 pub enum Severity {
     /// The compilation produces no output.
     Error,
-    /// The compilation produces output.
     Warning,
 }
 
@@ -37,11 +36,9 @@ pub struct Place {
     pub end_column: u32,
     /// Characters to underline in the first line; 0 for a position between two characters.
     pub length: u32,
-    /// The text of the first line.
     pub source_line: String,
 }
 
-/// A remark, or another place that is involved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     pub message: String,
@@ -61,13 +58,11 @@ pub struct Suggestion {
     pub place: Place,
 }
 
-/// An error or a warning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
     pub severity: Severity,
     /// Stable, for example `E0401`.
     pub code: String,
-    /// Lower case, no final dot.
     pub message: String,
     /// The file's path, or the name that a `#line` gave it.
     pub file: String,
@@ -80,14 +75,11 @@ pub struct Diagnostic {
     pub end_column: u32,
     /// Characters to underline in the first line.
     pub length: u32,
-    /// The text of the first line.
     pub source_line: String,
     /// The text below the underlined characters; empty if the message is enough.
     pub label: String,
     pub notes: Vec<Note>,
-    /// What the programmer can do.
     pub help: Option<String>,
-    /// A change of the source that solves the problem.
     pub suggestion: Option<Suggestion>,
 }
 
@@ -114,7 +106,6 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Sets the text below the underlined characters.
     pub fn label(&mut self, text: impl Into<String>) -> &mut Self {
         self.label = text.into();
         self
@@ -223,12 +214,10 @@ fn place(sources: &SourceMap, span: Span) -> Place {
     }
 }
 
-/// The effect of the options and of `@noWarn` on a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
     Hide,
     Show,
-    /// The warning becomes an error.
     Deny,
 }
 
@@ -288,7 +277,6 @@ impl Sink {
         self.raw.last_mut()
     }
 
-    /// The number of errors and warnings.
     pub fn len(&self) -> usize {
         self.raw.len()
     }
@@ -338,7 +326,6 @@ impl Sink {
         self.raw.iter().any(|raw| raw.severity == Severity::Error)
     }
 
-    /// Takes over the diagnostics of another sink.
     pub fn append(&mut self, mut other: Self) {
         self.raw.append(&mut other.raw);
     }

@@ -143,7 +143,6 @@ fn one_line(name: &str) -> String {
     out
 }
 
-/// Writes the marked lines of one file.
 fn write_file(out: &mut String, marks: &[&Mark<'_>], gutter: &str) {
     let Some(first) = marks.first() else { return };
     let arrow = if first.is_primary { "-->" } else { ":::" };

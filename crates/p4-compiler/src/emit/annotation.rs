@@ -9,7 +9,7 @@ use crate::ir::{Annotation, int_annotation, string_annotation};
 use crate::lex::{Tok, Token};
 use crate::syntax::ast::{AnnotationBody, Expr as SyntaxExpr, ExprKind as SyntaxKind};
 
-/// An annotation's value, which the checker has computed.
+/// The checker has computed the value.
 pub enum Constant {
     Int(BigInt),
     Bool(bool),

@@ -121,7 +121,7 @@ impl Symbols {
     }
 }
 
-/// Suffixes that begin at a component, shortest first.
+/// Shortest first.
 fn suffixes(name: &str) -> impl Iterator<Item = &str> {
     name.rmatch_indices('.')
         .map(|(at, _)| &name[at + 1..])
@@ -165,7 +165,6 @@ pub fn member_ids(annotations: &[&[Annotation]]) -> Vec<u32> {
     out
 }
 
-/// Errors in the `@id`s of fields or parameters, with their places.
 pub fn member_faults(annotations: &[&[Annotation]]) -> Vec<(Span, String)> {
     let mut taken = HashSet::new();
     let mut faults = Vec::new();

@@ -40,11 +40,9 @@ pub struct Writer<'a> {
     pub program: &'a Program,
     pub symbols: Symbols,
     pub info: p4::P4Info,
-    /// Faulty `@id`s of fields and parameters.
     faults: Vec<(Span, String)>,
 }
 
-/// Writes the P4Info of a lowered program.
 pub fn write(program: &Program, resources: &Resources, sink: &mut Sink) -> p4::P4Info {
     let mut writer = Writer {
         program,

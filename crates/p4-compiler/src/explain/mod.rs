@@ -19,9 +19,7 @@ const TEXTS: &[&str] = &[
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// For example `E0301`.
     pub code: &'static str,
-    /// One line.
     pub title: &'static str,
     /// Markdown, without the heading.
     pub text: &'static str,
@@ -98,12 +96,12 @@ const SURROUNDINGS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Explains a code, written in any case.
+/// `code` is written in any case.
 pub fn explain(code: &str) -> Option<Explanation> {
     explanations().find(|found| found.code.eq_ignore_ascii_case(code.trim()))
 }
 
-/// All explanations, in the order of the codes.
+/// In the order of the codes.
 pub fn explanations() -> impl Iterator<Item = Explanation> {
     TEXTS.iter().flat_map(|text| sections(text))
 }

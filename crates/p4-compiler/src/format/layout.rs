@@ -8,7 +8,6 @@ use super::piece::{Kind, Piece, Role};
 use super::tree::{Group, Node};
 use super::{INDENT, WIDTH};
 
-/// Prints the file.
 pub fn print(nodes: &[Node]) -> String {
     let mut printer = Printer::default();
     printer.items(nodes, 0, false);
@@ -25,7 +24,6 @@ const CONTINUES: &[&str] = &[
 #[derive(Default)]
 struct Printer {
     out: String,
-    /// Characters in the current line.
     column: usize,
     /// Level of the current line while it is still empty.
     pending: Option<usize>,
@@ -124,7 +122,6 @@ impl Printer {
         }
     }
 
-    /// Lays out the items of a block or of the file.
     fn items(&mut self, nodes: &[Node], level: usize, in_switch: bool) {
         let mut at = 0;
         while at < nodes.len() {
@@ -394,7 +391,6 @@ fn is_on_one_line(nodes: &[Node]) -> bool {
     })
 }
 
-/// The number of nodes in the first item.
 fn item_len(nodes: &[Node], in_switch: bool) -> usize {
     for (at, node) in nodes.iter().enumerate() {
         let next = nodes.get(at + 1).map(Node::first);

@@ -22,9 +22,7 @@ use crate::preprocess::{self, Branch};
 use crate::source::{SourceMap, Span};
 use crate::{Options, SourceProvider};
 
-/// Characters that a line should not exceed.
 const WIDTH: usize = 100;
-/// Spaces of one level of indentation.
 const INDENT: usize = 4;
 
 /// Formats the file in `text`, which was read from `path`.
@@ -250,7 +248,6 @@ fn is_same(before: &[Token], after: &[Token]) -> bool {
             .all(|at| before[at].tok == after[at].tok && (!shifts(before, at) || shifts(after, at)))
 }
 
-/// Reads a file under its path, with its includes.
 struct Compiler<'a> {
     path: &'a str,
     provider: &'a dyn SourceProvider,
@@ -305,14 +302,12 @@ impl Compiler<'_> {
     }
 }
 
-/// A file as the compiler reads it, with its includes.
 struct Meaning {
     /// All tokens after preprocessing, with every `__LINE__` the same.
     tokens: Vec<Token>,
     /// Macros that make strings of their arguments.
     stringifying: HashSet<Rc<str>>,
     branches: Vec<Branch>,
-    /// Errors in the file's own text.
     n_errors: usize,
 }
 

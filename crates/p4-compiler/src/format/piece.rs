@@ -11,9 +11,7 @@ pub enum Kind {
     Word,
     /// An operator, a separator or a bracket.
     Punct,
-    /// `// ...`
     LineComment,
-    /// `/* ... */`
     BlockComment,
     /// A preprocessor line with its continuations.
     Directive,
@@ -54,7 +52,6 @@ pub enum Role {
     PropertyBlock,
     /// `{` of enumerators or error names: one per line.
     Names,
-    /// `<` or `>` around type arguments.
     TypeArguments,
     /// An operator with two operands, or an annotation behind its object: a line may begin with it. The number says
     /// how tightly it binds, 0 the loosest.
@@ -64,7 +61,6 @@ pub enum Role {
 }
 
 impl Piece<'_> {
-    /// Whether the piece is this word or operator.
     pub fn is(&self, text: &str) -> bool {
         matches!(self.kind, Kind::Word | Kind::Punct) && self.text == text
     }

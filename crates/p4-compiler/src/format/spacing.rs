@@ -28,7 +28,6 @@ const SPACED: &[&str] = &[
 ];
 /// Words whose parentheses hold no operand.
 const CONTROL: &[&str] = &["if", "for", "while", "switch"];
-/// Words that always take type arguments.
 const GENERIC: &[&str] = &["bit", "int", "varbit", "tuple", "list"];
 /// Words that can begin the type of a cast.
 const TYPES: &[&str] = &["bit", "int", "varbit", "bool", "error"];
@@ -37,7 +36,6 @@ const TYPES: &[&str] = &["bit", "int", "varbit", "bool", "error"];
 enum Paren {
     /// After `if`, `for`, `while` or `switch`; true for `switch`.
     Control(bool),
-    /// After an annotation's name.
     Annotation,
     /// At the start of an operand: a cast or a subexpression; true if a type's word comes first.
     Operand(bool),
@@ -92,7 +90,6 @@ struct Walk {
     previous: Option<usize>,
     /// The purpose of the parentheses that the previous token closes.
     closed: Paren,
-    /// The previous token is a sign.
     unary: bool,
     /// The previous token ends a leading annotation.
     annotation_end: bool,

@@ -2,7 +2,6 @@
 
 use super::piece::{Kind, Piece, Role};
 
-/// A piece, or brackets with their content.
 #[derive(Debug)]
 pub enum Node<'a> {
     Piece(&'a Piece<'a>),
@@ -31,14 +30,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Whether the node is this operator or word.
     pub fn is(&self, text: &str) -> bool {
         self.piece().is_some_and(|piece| piece.is(text))
     }
 }
 
 impl Group<'_> {
-    /// Whether the brackets contain statements, declarations or properties.
     pub fn is_block(&self) -> bool {
         matches!(
             self.open.role,

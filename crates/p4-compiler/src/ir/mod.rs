@@ -34,7 +34,6 @@ pub struct Var {
     pub ty: Type,
     pub direction: Direction,
     pub is_parameter: bool,
-    /// The value of a parameter if a call gives no argument.
     pub default: Option<Expr>,
     pub annotations: Vec<Annotation>,
     pub span: Span,
@@ -135,9 +134,7 @@ pub enum Builtin {
 pub enum Callee {
     Function(FunctionId),
     Action(ActionId),
-    /// The extern function's name and its type arguments.
     ExternFunction(Rc<str>, Vec<Type>),
-    /// The object and its method.
     ExternMethod(Expr, Rc<str>),
     ApplyTable(TableId),
     /// A control or parser instance: an expression, since it may be a constructor parameter.
@@ -203,7 +200,7 @@ pub enum InstanceKind {
 pub struct Instance {
     pub name: Rc<str>,
     pub kind: InstanceKind,
-    /// The constructor's parameter names, one for each argument.
+    /// One for each argument.
     pub parameters: Vec<Rc<str>>,
     pub arguments: Vec<Option<Expr>>,
     pub annotations: Vec<Annotation>,
@@ -223,7 +220,6 @@ pub struct Action {
     pub parameters: Vec<VarId>,
     pub body: Vec<Statement>,
     pub annotations: Vec<Annotation>,
-    /// Declared outside any control.
     pub is_global: bool,
     pub span: Span,
 }
@@ -295,7 +291,6 @@ pub struct ValueSet {
     pub span: Span,
 }
 
-/// A declaration inside a control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Local {
     Instance(InstanceId),

@@ -39,7 +39,6 @@ pub fn is_warning(name: &str) -> bool {
         .any(|found| found.code.starts_with('W') && is_called(found.code, name))
 }
 
-/// p4c's name of a warning.
 pub fn name_of(code: &str) -> Option<&'static str> {
     NAMES
         .iter()
@@ -47,7 +46,6 @@ pub fn name_of(code: &str) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
-/// Whether a code or name denotes this warning.
 fn is_called(code: &str, name: &str) -> bool {
     code.eq_ignore_ascii_case(name)
         || NAMES

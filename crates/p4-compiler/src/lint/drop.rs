@@ -9,7 +9,6 @@ use crate::ir::{Callee, Expr, ExprKind, Program, Statement, StatementKind};
 use crate::source::Span;
 use crate::types::Type;
 
-/// The port at which v1model drops packets.
 const DROP_PORT: u32 = 511;
 
 pub fn check(subject: &Subject<'_>, sink: &mut Sink) {

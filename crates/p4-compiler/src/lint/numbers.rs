@@ -69,7 +69,6 @@ fn flipped(op: BinaryOp) -> BinaryOp {
     }
 }
 
-/// The least and greatest value of a type.
 fn bounds(program: &Program, ty: &Type) -> Option<(BigInt, BigInt)> {
     match program.underlying(ty) {
         Type::Bits {

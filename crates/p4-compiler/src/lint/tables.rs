@@ -32,7 +32,6 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
     }
 }
 
-/// The properties of a table that the language and v1model define.
 const PROPERTIES: [&str; 11] = [
     "key",
     "actions",

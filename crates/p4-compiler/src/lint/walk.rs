@@ -12,7 +12,7 @@ pub enum Access {
     Both,
 }
 
-/// Every body of the program: functions, actions, controls, parser states.
+/// Functions, actions, controls and parser states.
 pub fn bodies(program: &Program) -> impl Iterator<Item = &[Statement]> {
     let functions = program.functions.iter().map(|function| &function.body);
     let actions = program.actions.iter().map(|action| &action.body);
@@ -29,7 +29,7 @@ pub fn bodies(program: &Program) -> impl Iterator<Item = &[Statement]> {
         .map(Vec::as_slice)
 }
 
-/// Every statement of a body, outer ones first.
+/// Outer statements first.
 pub fn statements<'p>(body: &'p [Statement], visit: &mut dyn FnMut(&'p Statement)) {
     for statement in body {
         visit(statement);
@@ -39,7 +39,6 @@ pub fn statements<'p>(body: &'p [Statement], visit: &mut dyn FnMut(&'p Statement
     }
 }
 
-/// The blocks directly inside a statement.
 pub fn blocks(statement: &Statement) -> Vec<&[Statement]> {
     match &statement.kind {
         StatementKind::Block(inner) => vec![inner],

@@ -7,7 +7,6 @@ use super::place::Place;
 use super::{ActionInfo, Binding, Lower, qualify};
 use crate::ir::{self, Direction, Expr};
 
-/// A parameter that the control plane supplies.
 fn runtime_datum(var: &ir::Var, action: &ir::Action, bitwidth: u32) -> RuntimeDatum {
     let name = ir::name_annotation(&var.annotations).unwrap_or_else(|| var.name.to_string());
     let secret = ir::is_secret(&var.annotations) || ir::is_secret(&action.annotations);

@@ -114,7 +114,6 @@ impl Lower<'_> {
         );
     }
 
-    /// Whether an expression reads a place.
     fn reads(&mut self, expr: &Expr, place: &Place) -> bool {
         if matches!(
             expr.kind,

@@ -12,7 +12,6 @@ use crate::source::Span;
 use crate::types::Type;
 
 impl Lower<'_> {
-    /// A call whose result is used as an operand.
     pub fn call_value(&mut self, expr: &Expr) -> Value {
         let ExprKind::Call(call) = &expr.kind else {
             return plain_hex(0);
@@ -325,7 +324,6 @@ impl Lower<'_> {
         }
     }
 
-    /// A call statement in straight-line code.
     pub fn call_statement(&mut self, expr: &Expr) {
         let ExprKind::Call(call) = &expr.kind else {
             return;

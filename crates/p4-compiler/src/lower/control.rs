@@ -22,10 +22,8 @@ use crate::source::Span;
 use crate::types::Type;
 use crate::types::statement::applied_table;
 
-/// A step of the control flow.
 #[derive(Debug)]
 pub enum Node {
-    /// Straight-line code.
     Do(Vec<Primitive>, Span),
     If(Value, Vec<Node>, Vec<Node>, Span),
     /// A table, and what follows each of its results.
@@ -212,7 +210,6 @@ impl Lower<'_> {
         }
     }
 
-    /// Collects the nodes of a branch.
     pub fn inner_nodes(&mut self, span: Span, inner: impl FnOnce(&mut Self)) -> Vec<Node> {
         let outer = std::mem::take(&mut self.nodes);
         inner(self);
@@ -511,7 +508,6 @@ impl Lower<'_> {
     }
 }
 
-/// Instances that an apply block applies more than once.
 fn repeated_instances(statements: &[Statement]) -> std::collections::HashSet<usize> {
     let mut counts: HashMap<usize, usize> = HashMap::new();
     count_applies(statements, 1, &mut counts);

@@ -156,7 +156,6 @@ impl Lower<'_> {
     }
 }
 
-/// Whether a statement has no effect, whatever its conditions are.
 fn does_nothing(statement: &Statement) -> bool {
     match &statement.kind {
         StatementKind::Block(inner) => inner.iter().all(does_nothing),

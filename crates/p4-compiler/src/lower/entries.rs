@@ -241,7 +241,6 @@ impl Lower<'_> {
     }
 }
 
-/// The least and the greatest value of a type.
 fn ends(width: u32, is_signed: bool) -> (BigInt, BigInt) {
     match is_signed {
         true => (-(mask(width - 1) + BigInt::from(1)), mask(width - 1)),

@@ -9,7 +9,6 @@ use crate::ir::{BinaryOp, Builtin, Call, Callee, Expr, ExprKind, StackProperty, 
 use crate::types::Type;
 use crate::types::const_eval::{fold, mask};
 
-/// Applies a function to the operands of an expression.
 pub fn map_operands(kind: &ExprKind, f: &mut dyn FnMut(&Expr) -> Expr) -> ExprKind {
     let mut boxed = |expr: &Expr| Box::new(f(expr));
     match kind {
@@ -35,7 +34,6 @@ pub fn map_operands(kind: &ExprKind, f: &mut dyn FnMut(&Expr) -> Expr) -> ExprKi
     }
 }
 
-/// Whether something holds for any operand of an expression.
 pub fn any_operand(kind: &ExprKind, f: &mut dyn FnMut(&Expr) -> bool) -> bool {
     match kind {
         ExprKind::Field(inner, _)

@@ -32,7 +32,6 @@ pub struct ExternObject {
 }
 
 impl Lower<'_> {
-    /// Creates an extern's instance and its array.
     pub fn extern_object(
         &mut self,
         instance: &Instance,

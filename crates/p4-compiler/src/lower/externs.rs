@@ -11,7 +11,6 @@ use crate::ir::{Expr, ExprKind};
 use crate::source::Span;
 use crate::types::Type;
 
-/// The port of packets that simple_switch drops.
 const DROP_PORT: u64 = 511;
 const EGRESS_SPEC: &str = "egress_spec";
 const MCAST_GRP: &str = "mcast_grp";
@@ -72,7 +71,6 @@ impl Lower<'_> {
         }
     }
 
-    /// A method of an extern's instance, as a statement.
     pub fn extern_method(
         &mut self,
         object: &Expr,
@@ -203,7 +201,6 @@ impl Lower<'_> {
         }
     }
 
-    /// An extern function, as a statement.
     pub fn extern_function(
         &mut self,
         name: &str,
@@ -417,7 +414,6 @@ impl Lower<'_> {
         );
     }
 
-    /// A method of an extern's instance, as an operand.
     pub fn extern_method_value(&mut self, object: &Expr, method: &str, expr: &Expr) -> Value {
         let is_packet = matches!(self.object(object), Some(Object::Packet));
         match method {

@@ -28,7 +28,6 @@ pub struct FieldLists {
     numbered: HashMap<u32, usize>,
     /// The fields of the user metadata and of standard metadata.
     metadata: HashSet<FieldName>,
-    /// The fields of the packet's headers.
     headers: HashSet<FieldName>,
     /// Structs whose `@field_list` annotations were read.
     seen: HashSet<StructId>,
@@ -173,7 +172,6 @@ impl Lower<'_> {
         at
     }
 
-    /// The id of the list whose number is the argument.
     fn list_argument(&mut self, argument: Option<&Expr>, span: Span) -> u32 {
         let value = argument.and_then(|argument| self.constant(argument));
         let Some(number) = value.and_then(|value| value.to_u32()) else {
@@ -262,7 +260,6 @@ impl Lower<'_> {
         }
     }
 
-    /// The stored fields of the object that an expression names.
     fn data_fields(&mut self, expr: &Expr) -> Option<Vec<Value>> {
         if let ExprKind::Var(id) = &expr.kind
             && let Some(Binding::Value(value)) = self.env.get(id)
@@ -418,7 +415,7 @@ struct Data<'a> {
     fields: Vec<Value>,
 }
 
-/// How a deprecated call treats header fields in its argument.
+/// How header fields in the argument are treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Headers {
     /// Ingress clone: the list's fields overwrite the parser's values.
@@ -431,13 +428,11 @@ enum Headers {
     Lost,
 }
 
-/// A field that a list may contain.
 enum Origin {
     Metadata(FieldName),
     Header(FieldName),
 }
 
-/// The current form of a deprecated call.
 fn instead(call: &str) -> &'static str {
     match call {
         "resubmit" => "resubmit_preserving_field_list(1)",

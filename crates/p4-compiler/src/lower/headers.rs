@@ -18,7 +18,6 @@ const SCALARS: &str = "scalars";
 const SCALARS_TYPE: &str = "scalars_0";
 pub const STANDARD_METADATA: &str = "standard_metadata";
 
-/// Storage of the architecture's three parameters.
 pub struct Architecture {
     pub headers: Place,
     pub metadata: Place,
@@ -546,7 +545,6 @@ impl Lower<'_> {
     }
 }
 
-/// Pads metadata to whole bytes.
 fn pad(fields: &mut Vec<Field>, bits: u32) {
     if !bits.is_multiple_of(8) {
         fields.push(Field {

@@ -215,8 +215,6 @@ impl Lower<'_> {
         (more_value, update)
     }
 
-    // In a control's apply block.
-
     /// A loop in an apply block: straight-line code if it applies nothing, unrolled otherwise.
     pub fn control_loop(&mut self, whole: &Loop, span: Span) {
         if !loop_applies(whole) {
@@ -280,8 +278,6 @@ impl Lower<'_> {
                 .push(Node::If(condition, vec![Node::Return], Vec::new(), span));
         }
     }
-
-    // In a parser.
 
     /// A loop in a parser's state: unrolled if its iterations are few and known, otherwise a cycle of states.
     pub fn state_loop(&mut self, whole: &Loop, span: Span) {
@@ -355,7 +351,6 @@ fn is_known(value: &Expr) -> bool {
     matches!(value.kind, ExprKind::Int(_) | ExprKind::Bool(_))
 }
 
-/// The variable that a statement assigns, and the new value.
 fn step(statement: &Statement) -> Option<(VarId, &Expr)> {
     match &statement.kind {
         StatementKind::Assign(
@@ -369,7 +364,6 @@ fn step(statement: &Statement) -> Option<(VarId, &Expr)> {
     }
 }
 
-/// Whether statements may change a variable.
 fn writes(statements: &[Statement], var: VarId, program: &crate::ir::Program) -> bool {
     let inner = |statements: &[Statement]| writes(statements, var, program);
     statements.iter().any(|statement| match &statement.kind {
@@ -437,7 +431,6 @@ fn call_writes(expr: &Expr, var: VarId, program: &crate::ir::Program) -> bool {
     found
 }
 
-/// Whether an l-value is a variable or a part of it.
 fn root_is(expr: &Expr, var: VarId) -> bool {
     match &expr.kind {
         ExprKind::Var(id) => *id == var,
@@ -449,7 +442,6 @@ fn root_is(expr: &Expr, var: VarId) -> bool {
     }
 }
 
-/// Whether a loop applies a table or a control.
 fn loop_applies(whole: &Loop) -> bool {
     let head = match &whole.head {
         LoopHead::While(init, condition, update) => {

@@ -66,7 +66,6 @@ pub enum Binding {
 /// An object with methods or an `apply`, without a value.
 #[derive(Clone, Debug)]
 pub enum Object {
-    /// The packet of a parser or deparser.
     Packet,
     /// Index into [`Lower::externs`].
     Extern(usize),
@@ -83,7 +82,6 @@ pub struct BlockInstance {
     pub order: DeclaredAt,
 }
 
-/// The part of the architecture that is being lowered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     Parser,
@@ -130,7 +128,6 @@ pub struct Resources {
     pub tables: Vec<TableInfo>,
     pub actions: Vec<ActionInfo>,
     pub value_sets: Vec<(String, usize, u64)>,
-    /// Name and data type.
     pub digests: Vec<(String, Type)>,
     pub externs: Vec<ExternObject>,
     /// A control calls an extern function; P4Info then describes types.
@@ -151,7 +148,6 @@ pub struct Lower<'a> {
     last_numbers: HashMap<String, u32>,
     header_types: HashMap<usize, String>,
     scalars: Vec<bmv2_json::Field>,
-    /// Number of fields in headers and metadata so far.
     n_fields: usize,
     has_too_many_fields: bool,
     body: Body,
@@ -375,7 +371,6 @@ impl Lower<'_> {
         }
     }
 
-    /// Creates the instance of a declaration in the current path.
     pub fn instantiate_named(&mut self, id: usize, path: &str) {
         let instance = &self.program.instances[id];
         let name =
@@ -429,7 +424,6 @@ impl Lower<'_> {
         }
     }
 
-    /// The object that an expression names.
     pub fn object(&mut self, expr: &Expr) -> Option<Object> {
         match &expr.kind {
             ExprKind::Instance(id) => self.instances.get(id).cloned(),
@@ -491,7 +485,6 @@ impl Lower<'_> {
         }
     }
 
-    /// The source location for the JSON.
     pub fn source_info(&self, span: Span) -> Option<SourceInfo> {
         let (file, line) = self.sources.named_line(span)?;
         let (_, column) = self.sources.line_column(span);

@@ -11,7 +11,6 @@ use crate::ir::{Control, InstanceKind, Local, Program};
 /// The place of a declaration: the pipeline, then positions among the declarations of nested controls.
 pub type DeclaredAt = Vec<usize>;
 
-/// The control that is being lowered.
 #[derive(Default)]
 pub struct Standing {
     pub order: DeclaredAt,
@@ -70,7 +69,6 @@ impl Lower<'_> {
 }
 
 impl Resources {
-    /// Sorts tables and actions into p4c's order.
     pub fn sort(&mut self, program: &Program) {
         self.tables.sort_by(|a, b| a.order.cmp(&b.order));
         let tables = &self.tables;

@@ -177,7 +177,6 @@ impl Lower<'_> {
         }
     }
 
-    /// Adds a primitive to the state's operations.
     pub fn push_operation(&mut self, primitive: Primitive) {
         let source_info = primitive.source_info.clone();
         let own = match primitive.op.as_str() {

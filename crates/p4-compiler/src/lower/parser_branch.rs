@@ -12,9 +12,7 @@ use crate::types::Type;
 const ZERO: &str = "0x00";
 const ONE: &str = "0x01";
 
-/// How a stretch of straight-line code ends.
 enum End {
-    /// Continues at this position.
     Jump(usize),
     /// Continues at the first position if the value is zero, else at the second.
     IfZero(Value, usize, usize),
@@ -32,7 +30,6 @@ impl Lower<'_> {
         next.clone_into(&mut self.current_state);
     }
 
-    /// Ends the state with a transition that a condition decides.
     pub fn state_branch(&mut self, condition: &Expr, yes: &str, no: &str, span: Span) {
         let condition = self.resolve(condition);
         let flag = self.temp("tmp", &Type::Bool, span);
@@ -96,7 +93,6 @@ impl Lower<'_> {
         self.current_state = name_of(end);
     }
 
-    /// The condition as a field.
     fn branch_key(&mut self, value: Value, span: Span) -> Value {
         if matches!(value, Value::Field(_)) {
             return value;

@@ -13,7 +13,6 @@ use crate::source::Span;
 use crate::types::Type;
 use crate::types::const_eval::mask;
 
-/// Something that holds a value.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// A field of a header or of metadata.
@@ -39,7 +38,6 @@ pub enum Place {
     },
     /// A struct's or tuple's members, in order; selecting a member copies the place.
     Members(Rc<[Place]>),
-    /// An action's parameter.
     Data(u32, Type),
     /// `stack.last`, in a parser.
     Last {
@@ -85,7 +83,6 @@ pub enum Place {
     },
 }
 
-/// An operation as an operand.
 pub fn operation(op: &str, left: Option<Value>, right: Option<Value>) -> Value {
     let op = Operation {
         op: op.to_owned(),
@@ -107,7 +104,6 @@ fn part(op: &str, whole: Value, position: u32) -> Value {
     Value::Expression(Box::new(Expression::Op(op)))
 }
 
-/// An element of a stack of unions.
 fn union_at(stack: &str, index: &Value) -> Value {
     let stack = Value::HeaderUnionStack(stack.to_owned());
     operation("dereference_union_stack", Some(stack), Some(index.clone()))
@@ -594,7 +590,6 @@ impl Lower<'_> {
     }
 }
 
-/// A part of a header or stack.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Part<'a> {
     Whole,

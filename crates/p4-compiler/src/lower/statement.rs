@@ -192,7 +192,6 @@ impl Lower<'_> {
     }
 }
 
-/// Whether an expression contains a table's application.
 pub fn applies_table(expr: &Expr) -> bool {
     if let ExprKind::Hit(..) = expr.kind {
         return true;

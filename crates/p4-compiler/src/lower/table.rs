@@ -320,7 +320,6 @@ impl Lower<'_> {
         }
     }
 
-    /// The extern in a table's property.
     fn property_extern(&mut self, table: &ir::Table, name: &str) -> Option<usize> {
         let property = table.property(name)?;
         let object = match &property.value.kind {

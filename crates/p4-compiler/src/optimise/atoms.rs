@@ -8,13 +8,10 @@ use std::rc::Rc;
 
 use super::model::FieldId;
 
-/// The known value of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Atom {
     Constant(u128),
-    /// Equal to another field.
     Copy(FieldId),
-    /// Equal to a parameter of the action.
     Parameter(u32),
 }
 
@@ -25,7 +22,6 @@ type Chunk = Rc<[Option<Atom>; CHUNK]>;
 
 #[derive(Clone, Debug, Default)]
 pub struct Atoms {
-    /// `None` for a chunk without facts.
     chunks: Vec<Option<Chunk>>,
     /// Every field with a value other than a constant, and some that no longer have one.
     linked: Vec<FieldId>,

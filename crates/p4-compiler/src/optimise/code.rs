@@ -10,7 +10,6 @@ use num_traits::{ToPrimitive as _, Zero as _};
 
 use super::number;
 
-/// The position to which a primitive jumps.
 pub fn target(primitive: &Primitive) -> Option<usize> {
     let at = match primitive.op.as_str() {
         "_jump" => 0,
@@ -100,7 +99,6 @@ fn constant_condition(primitive: &Primitive) -> Option<bool> {
     }
 }
 
-/// Whether a copy changes nothing.
 fn is_self_copy(primitive: &Primitive) -> bool {
     matches!(primitive.op.as_str(), "assign" | "modify_field")
         && matches!(primitive.parameters.as_slice(),
@@ -142,7 +140,6 @@ fn tidy_once(body: &mut Vec<Primitive>) -> bool {
     remove(body, &dead) | changed
 }
 
-/// Which primitives can be reached.
 fn reachable(body: &[Primitive]) -> Vec<bool> {
     let mut reached = vec![false; body.len() + 1];
     reached[0] = true;

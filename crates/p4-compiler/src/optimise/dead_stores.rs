@@ -66,7 +66,6 @@ impl Live {
     }
 }
 
-/// Runs the pass; returns whether anything changed.
 pub fn run(program: &mut Program) -> bool {
     let model = Model::new(program);
     let mut liveness = Liveness {
@@ -136,7 +135,6 @@ fn ends(model: &Model) -> Live {
     live
 }
 
-/// The fields that field lists keep.
 fn lists(program: &Program, model: &Model) -> Live {
     let mut live = Live::none(model);
     for value in program.field_lists.iter().flat_map(|list| &list.elements) {
@@ -181,7 +179,6 @@ impl Liveness<'_> {
         }
     }
 
-    /// The live fields in front of a pipeline.
     fn pipeline(&mut self, program: &Program, name: &str, end: &Live) -> Live {
         let mut first = end.clone();
         for pipeline in program.pipelines.iter().filter(|it| it.name == name) {
@@ -324,7 +321,6 @@ fn walk(
     live
 }
 
-/// Removes the dead stores of a body.
 fn sweep(model: &Model, body: &mut Vec<Primitive>, behind: &Live, at_exit: &Live) -> bool {
     let mut dead = vec![false; body.len()];
     walk(model, body, behind, at_exit, &mut |at, live| {

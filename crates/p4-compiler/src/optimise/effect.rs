@@ -33,9 +33,9 @@ impl Touch {
 #[derive(Debug, Default, Clone)]
 pub struct Effect {
     pub reads: Touch,
-    /// Fields that may be written.
+    /// May be written.
     pub writes: Touch,
-    /// The field that is written in any case.
+    /// Written in any case.
     pub defines: Option<FieldId>,
     /// The only effect is to write one field, and it cannot fail.
     pub is_pure: bool,
@@ -99,7 +99,6 @@ fn read_operation(model: &Model, operation: &Operation, out: &mut Touch) {
     walk::operands(operation).for_each(|inner| read(model, inner, out));
 }
 
-/// What evaluating an operand reads.
 pub fn reads(model: &Model, value: &Value) -> Touch {
     let mut out = Touch::default();
     read(model, value, &mut out);
@@ -174,7 +173,6 @@ impl Effect {
     }
 }
 
-/// The effect of a primitive of an action.
 pub fn primitive(model: &Model, primitive: &Primitive) -> Effect {
     let parameters = &primitive.parameters;
     let at = |index: usize| parameters.get(index);
@@ -239,7 +237,6 @@ pub fn primitive(model: &Model, primitive: &Primitive) -> Effect {
     }
 }
 
-/// The effect of a primitive that changes whole headers.
 fn header_primitive(model: &Model, primitive: &Primitive) -> Effect {
     let at = |index: usize| primitive.parameters.get(index);
     let none = Effect::default();
@@ -284,7 +281,6 @@ impl Effect {
     }
 }
 
-/// The effect of an operation of a parser state.
 pub fn parser_op(model: &Model, op: &ParserOp) -> Effect {
     let at = |index: usize| match op.parameters.get(index) {
         Some(ParserOpParameter::Value(value)) => Some(value),

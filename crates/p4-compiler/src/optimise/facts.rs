@@ -25,7 +25,6 @@ struct Condition {
     value: Value,
     truth: bool,
     fields: Vec<FieldId>,
-    /// The condition names a parameter of the action.
     of_action: bool,
 }
 

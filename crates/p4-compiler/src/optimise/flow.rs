@@ -13,7 +13,6 @@ use super::code;
 use super::graph::{self, Graph, Node, Visible};
 use super::{HashMap, HashSet};
 
-/// Runs `flow`; returns whether anything changed.
 pub fn run(program: &mut Program, visible: &Visible) -> bool {
     let mut changed = false;
     for at in 0..program.pipelines.len() {
@@ -161,7 +160,6 @@ fn set_next(pipeline: &mut Pipeline, node: Node, next: Option<String>) {
     }
 }
 
-/// The number of nodes that use each action.
 pub fn uses(program: &Program, pipeline: &Pipeline) -> HashMap<u32, usize> {
     let mut uses: HashMap<u32, usize> = HashMap::default();
     let others = program
@@ -283,7 +281,6 @@ fn sweep(pipeline: &mut Pipeline, visible: &Visible) -> bool {
     !gone.is_empty()
 }
 
-/// Runs `calls`; returns whether anything changed.
 pub fn calls(program: &mut Program, visible: &Visible) -> bool {
     let without: HashSet<u32> = program
         .actions

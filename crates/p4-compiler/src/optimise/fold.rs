@@ -15,7 +15,6 @@ use super::model::{Model, VALID};
 use super::number::{self, Bounds};
 use crate::lower::place::{operation, parameter};
 
-/// Simplifies operands.
 pub struct Folder<'a> {
     pub model: &'a Model,
     /// Widths of the action's parameters.
@@ -26,7 +25,6 @@ pub struct Folder<'a> {
     pub fold: bool,
 }
 
-/// Whether an operand is a truth value.
 pub fn is_truth(value: &Value) -> bool {
     match value {
         Value::Bool(_) => true,
@@ -46,7 +44,6 @@ fn is_comparison(op: &str) -> bool {
     op.starts_with("==") || op.starts_with("!=") || matches!(op, "<" | "<=" | ">" | ">=")
 }
 
-/// The negation of a comparison.
 fn opposite(op: &str) -> Option<&'static str> {
     Some(match op {
         "==" => "!=",

@@ -101,7 +101,6 @@ impl Graph {
         graph
     }
 
-    /// A node's index among all nodes.
     fn place(&self, node: Node) -> usize {
         match node {
             Node::Table(at) => at,
@@ -188,7 +187,6 @@ impl Graph {
     }
 }
 
-/// Positions of actions by their ids.
 pub fn action_positions(program: &Program) -> HashMap<u32, usize> {
     program
         .actions

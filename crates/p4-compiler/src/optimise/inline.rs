@@ -27,7 +27,6 @@ const DISTANCE_MAX: usize = 64;
 /// The count for a read that cannot take an expression, so that it is never the only one.
 const MANY: u32 = 2;
 
-/// Runs the pass; returns whether anything changed.
 pub fn run(program: &mut Program, visible: &Visible) -> bool {
     let model = Model::new(program);
     let Some(reads) = count_reads(program, &model) else {
@@ -134,7 +133,6 @@ fn height(value: &Value) -> usize {
     }
 }
 
-/// Replaces a field in an operand.
 fn substitute(value: &Value, field: &Value, by: &Value) -> Value {
     if value == field {
         return by.clone();
@@ -173,7 +171,6 @@ struct Inliner<'a> {
     reads: Vec<u32>,
 }
 
-/// A temporary and the expression that it contains.
 struct Held {
     field: FieldId,
     operand: Value,

@@ -46,7 +46,6 @@ const LARGE: usize = 4_000;
 pub enum Pass {
     /// Computes and simplifies expressions.
     Fold,
-    /// Joins parser states.
     ParserStates,
     /// Replaces fields by known constants and copies, and skips decided branches.
     Propagate,
@@ -65,7 +64,6 @@ pub enum Pass {
 }
 
 impl Pass {
-    /// In the order in which they run.
     pub const ALL: &'static [Pass] = &[
         Pass::Fold,
         Pass::ParserStates,

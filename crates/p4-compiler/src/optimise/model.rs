@@ -50,7 +50,6 @@ impl FieldInfo {
 
 #[derive(Debug, Default)]
 pub struct HeaderInfo {
-    /// Its fields and its validity.
     pub fields: Vec<FieldId>,
     pub valid: FieldId,
     /// Always valid.
@@ -199,7 +198,6 @@ impl Model {
         self.info(id).role == Role::Local
     }
 
-    /// The operand that reads a field.
     pub fn value(&self, id: FieldId) -> Value {
         let info = self.info(id);
         Value::Field((info.header.clone(), info.name.clone()))

@@ -11,7 +11,6 @@ use num_traits::{Num as _, One as _, Signed as _, ToPrimitive as _, Zero as _};
 use super::model::{Model, VALID};
 use crate::limits;
 
-/// The number in a constant.
 pub fn constant(value: &Value) -> Option<BigInt> {
     let Value::Hexstr(text) = value else {
         return None;
@@ -191,7 +190,6 @@ pub fn compute(op: &str, left: &BigInt, right: &BigInt) -> Option<BigInt> {
     (value.bits() <= limits::CONSTANT_BITS).then_some(value)
 }
 
-/// The result of comparing constants.
 pub fn compare(op: &str, left: &BigInt, right: &BigInt) -> Option<bool> {
     Some(match op {
         "==" => left == right,

@@ -13,7 +13,6 @@ use bmv2_json::{ParseState, Parser, Program, Transition};
 
 use super::effect::may_fail;
 
-/// Runs the pass; returns whether anything changed.
 pub fn run(program: &mut Program) -> bool {
     let mut changed = false;
     for parser in &mut program.parsers {
@@ -57,7 +56,6 @@ fn only_next(state: &ParseState) -> Option<Option<&String>> {
     }
 }
 
-/// Removes needless transitions.
 fn arrows(state: &mut ParseState) -> bool {
     let before = state.transitions.len();
     let mut seen = HashSet::new();

@@ -27,7 +27,6 @@ use super::{Pass, put};
 /// mean a million edges.
 const BYPASSED_MAX: usize = 8;
 
-/// Runs the pass; returns whether anything changed.
 pub fn run(program: &mut Program, passes: &[Pass]) -> bool {
     let model = Model::new(program);
     let mut changed = parser(program, &model, passes);
@@ -52,7 +51,6 @@ pub fn run(program: &mut Program, passes: &[Pass]) -> bool {
     walk.finish(program) | changed
 }
 
-/// Widths of an action's parameters.
 pub fn widths(action: &bmv2_json::Action) -> Vec<u32> {
     action
         .runtime_data
@@ -421,7 +419,6 @@ impl Walk<'_> {
     }
 }
 
-/// The successor of a branch for a truth value.
 fn way(conditional: &mut Conditional, truth: bool) -> &mut Option<String> {
     match truth {
         true => &mut conditional.true_next,

@@ -20,7 +20,6 @@ const SCALARS: &str = "scalars";
 /// Padding of metadata up to whole bytes.
 const PADDING: &str = "_padding";
 
-/// Runs the pass; returns whether anything changed.
 pub fn run(program: &mut Program, visible: &Visible) -> bool {
     let before = look(program);
     actions(program, visible);

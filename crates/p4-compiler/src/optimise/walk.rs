@@ -16,7 +16,6 @@ pub fn inside<'a>(value: &'a Value, f: &mut dyn FnMut(&'a Value)) {
     }
 }
 
-/// The operands of an operation that are values.
 pub fn operands(operation: &Operation) -> impl Iterator<Item = &Value> {
     [&operation.cond, &operation.left, &operation.right]
         .into_iter()

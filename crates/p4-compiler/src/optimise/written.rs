@@ -16,7 +16,6 @@ pub enum Stage {
     Egress,
 }
 
-/// The fields that each part may write.
 pub struct Written {
     by: HashMap<Stage, HashSet<FieldId>>,
     /// An unknown operation may write any field.

@@ -7,7 +7,6 @@ use super::macros::{Macro, Meaning};
 use super::token::{Kind, PpToken};
 use crate::source::Span;
 
-/// A macro whose value the preprocessor computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Builtin {
     Line,

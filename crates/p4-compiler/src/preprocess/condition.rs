@@ -121,7 +121,6 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Skips an expression in parentheses.
     pub(super) fn skip_parentheses(&mut self) {
         let mut depth = 0_usize;
         loop {
@@ -153,7 +152,6 @@ impl Preprocessor<'_> {
     }
 }
 
-/// Why a condition has no value.
 struct Problem {
     span: Option<Span>,
     why: String,

@@ -25,11 +25,8 @@ pub(super) struct Conditional {
 /// A branch of a conditional in the program's own file. Each place is that of a `#`.
 #[derive(Clone, Debug)]
 pub struct Branch {
-    /// The `#if` of the conditional.
     pub opens: u32,
-    /// The directive that begins the branch.
     pub begin: u32,
-    /// The directive that ends the branch.
     pub end: u32,
     /// The beginnings of the branches around this one, the outermost first.
     pub within: Vec<u32>,
@@ -150,7 +147,6 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Warns about text behind a complete directive.
     pub(super) fn nothing_more(&mut self, name: &str, rest: &[PpToken]) {
         let (Some(first), Some(last)) = (rest.first(), rest.last()) else {
             return;
@@ -228,7 +224,6 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Records the branch that a directive of the program ends.
     fn end_branch(&mut self, end: u32) {
         let [file] = self.files.as_slice() else {
             return;

@@ -16,7 +16,6 @@ use crate::spelling::counted;
 pub(super) struct Context {
     tokens: Vec<PpToken>,
     at: usize,
-    /// The macro that they came from.
     name: Option<Rc<str>>,
     /// Reading stops behind these tokens: they are an argument or a directive.
     closed: bool,
@@ -33,7 +32,6 @@ pub(super) enum Calling {
 }
 
 impl Preprocessor<'_> {
-    /// The next token after expansion.
     pub(super) fn next(&mut self) -> PpToken {
         let mut token = self.take();
         if token.kind != Kind::Name || token.painted {
@@ -130,7 +128,6 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Expands these tokens by themselves.
     pub(super) fn expand_alone(&mut self, tokens: &[PpToken]) -> Vec<PpToken> {
         self.alone(tokens, |this| {
             let mut out = Vec::new();

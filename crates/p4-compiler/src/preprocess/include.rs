@@ -6,7 +6,6 @@ use super::{EMBEDDED, Preprocessor, is_embedded};
 use crate::limits;
 use crate::source::Span;
 
-/// Whether a file is known to declare another architecture than v1model.
 fn other_architecture(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
     matches!(
@@ -23,7 +22,6 @@ fn other_architecture(name: &str) -> bool {
     )
 }
 
-/// A file as an `#include` names it.
 struct Wanted {
     name: String,
     /// In `<>`.
@@ -90,7 +88,6 @@ impl Preprocessor<'_> {
         false
     }
 
-    /// The name of the current file.
     fn including(&self) -> String {
         self.files
             .last()

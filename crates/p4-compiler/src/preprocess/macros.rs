@@ -35,7 +35,6 @@ impl Function {
     }
 }
 
-/// The name of the parameter that takes the argument of `...`.
 const VA_ARGS: &str = "__VA_ARGS__";
 /// Names that `#define` and `#undef` may not touch.
 const RESERVED: &[&str] = &["defined", VA_ARGS, "__VA_OPT__"];

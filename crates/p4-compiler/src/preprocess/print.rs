@@ -12,7 +12,6 @@ use crate::source::SourceMap;
 /// A gap of at most this many lines becomes newlines; a longer gap becomes a line marker.
 const BLANK_LINES_MAX: u32 = 8;
 
-/// A line's file and number.
 type Line = (Rc<str>, u32);
 
 pub fn print(tokens: &[PpToken], sources: &SourceMap) -> String {
@@ -58,7 +57,6 @@ fn move_to(out: &mut String, from: Option<&Line>, to: &Line) {
         }
         _ => {
             let name = to.0.replace('\\', "\\\\").replace('"', "\\\"");
-            // Writing to a string cannot fail.
             let _ = writeln!(out, "# {} \"{name}\"", to.1);
         }
     }

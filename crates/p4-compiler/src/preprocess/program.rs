@@ -6,7 +6,7 @@ use crate::diagnostic::Sink;
 use crate::lex::{Tok, Token, lex_text};
 use crate::source::Span;
 
-/// The program's tokens, with an end marker.
+/// With an end marker.
 pub fn tokens(preprocessed: &[PpToken], sink: &mut Sink) -> Vec<Token> {
     let mut text = String::new();
     let mut starts = Vec::with_capacity(preprocessed.len());
@@ -53,7 +53,6 @@ pub fn tokens(preprocessed: &[PpToken], sink: &mut Sink) -> Vec<Token> {
 /// Where the text put together from tokens comes from.
 struct Origins<'a> {
     tokens: &'a [PpToken],
-    /// Where each token begins in the text.
     starts: Vec<usize>,
 }
 

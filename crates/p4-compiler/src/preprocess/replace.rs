@@ -7,7 +7,6 @@ use super::Preprocessor;
 use super::macros::Function;
 use super::token::{Kind, PpToken, measure};
 
-/// A macro's call whose body is being replaced.
 struct Call<'a> {
     /// The macro's name at the use.
     name: &'a PpToken,
@@ -122,7 +121,6 @@ impl Preprocessor<'_> {
         out.tokens
     }
 
-    /// The operand that begins at `at` in the body.
     fn operand(&mut self, body: &[PpToken], at: usize, joins: bool, call: &mut Call) -> Operand {
         let token = &body[at];
         let here = |token: &PpToken| PpToken {

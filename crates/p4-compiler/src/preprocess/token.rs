@@ -42,7 +42,6 @@ pub struct PpToken {
     pub text: Rc<str>,
     /// For a token of a macro's body: where the macro is used.
     pub span: Span,
-    /// First on its line.
     pub first: bool,
     /// White space is in front. For an edge: in front of the name of the macro or parameter.
     pub space: bool,
@@ -67,7 +66,6 @@ impl PpToken {
         }
     }
 
-    /// The edge behind an expansion.
     pub fn edge_behind(span: Span) -> Self {
         Self {
             painted: true,

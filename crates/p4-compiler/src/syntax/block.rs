@@ -510,7 +510,6 @@ impl Parser<'_> {
         Ok(key)
     }
 
-    /// The keys of a `select`, in its parentheses.
     fn select_keys(&mut self) -> Parsed<Vec<Expr>> {
         if self.eat("(") {
             return self.list(")", Self::select_key);

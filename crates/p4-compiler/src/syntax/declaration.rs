@@ -415,7 +415,6 @@ impl Parser<'_> {
     }
 }
 
-/// The type that a struct or enum declares.
 fn declared_type(declaration: &Declaration) -> Option<Type> {
     let name = match declaration {
         Declaration::Struct(decl) => &decl.name,

@@ -98,7 +98,6 @@ fn foreign_statement(word: &str) -> Option<&'static str> {
     })
 }
 
-/// Help for a keyword with capital letters.
 fn capital(word: &str) -> Option<String> {
     let lower = word.to_ascii_lowercase();
     let is_keyword = RESERVED.contains(&lower.as_str())

@@ -38,7 +38,6 @@ pub fn mend(tokens: &[Token], sink: &mut Sink) -> Option<Vec<Token>> {
     mended
 }
 
-/// Names that are declared anywhere.
 fn declared(tokens: &[Token]) -> HashSet<&str> {
     let is_declared = |at: usize| {
         let before = &tokens[at - 1];
@@ -79,7 +78,6 @@ fn is_instantiated(tokens: &[Token], at: usize) -> bool {
     tokens[ty].is(">") || !is_annotation && tokens[ty].word().is_some_and(is_type)
 }
 
-/// A word in its context.
 struct Place<'a> {
     tokens: &'a [Token],
     at: usize,

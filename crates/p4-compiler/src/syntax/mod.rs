@@ -73,7 +73,6 @@ pub struct Failed;
 
 type Parsed<T> = Result<T, Failed>;
 
-/// Parses the whole program.
 pub fn parse(tokens: &[Token], sources: &SourceMap, sink: &mut Sink) -> Vec<Declaration> {
     if sink.is_cut_off() {
         return Vec::new();
@@ -183,7 +182,7 @@ impl Parser<'_> {
         found
     }
 
-    /// Whether C's `->` is here, which is no operator in P4.
+    /// C's `->`, which is no operator in P4.
     fn at_arrow(&self) -> bool {
         self.at("-") && self.nth(1).is(">") && self.nth(1).joint
     }
@@ -361,7 +360,6 @@ impl Parser<'_> {
         Err(Failed)
     }
 
-    /// Runs a production one level deeper; nesting is limited.
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= limits::NESTING {
             let message = format!("this is nested more than {} deep", limits::NESTING);

@@ -35,7 +35,6 @@ const P4_14: &[&str] = &[
     "action_selector",
 ];
 
-/// The tokens as the author probably meant them.
 pub fn repair<'a>(tokens: &'a [Token], sources: &SourceMap, sink: &mut Sink) -> Cow<'a, [Token]> {
     if let Some(at) = p4_14(tokens) {
         let span = tokens[at].span;
@@ -165,7 +164,6 @@ fn capital_keywords(tokens: &[Token], sink: &mut Sink) -> Option<Vec<Token>> {
     mended
 }
 
-/// Whether a word is declared as a name anywhere.
 fn is_declared(tokens: &[Token], word: &str) -> bool {
     tokens.windows(2).any(|pair| {
         pair[1].word() == Some(word)
@@ -265,7 +263,6 @@ fn close_braces(
     closer.out
 }
 
-/// The files that open more braces than they close.
 fn unbalanced_files(tokens: &[Token]) -> HashSet<u32> {
     let mut open: HashMap<u32, i64> = HashMap::new();
     for token in tokens {
@@ -277,7 +274,6 @@ fn unbalanced_files(tokens: &[Token]) -> HashSet<u32> {
 }
 
 impl Closer<'_> {
-    /// Closes the innermost `{` in front of a token.
     fn close(&mut self, before: &Token) {
         let Some(top) = self.open.pop() else { return };
         let end = self.out.last().map_or(before.span, |last| Span {

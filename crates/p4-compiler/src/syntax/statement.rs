@@ -122,7 +122,6 @@ impl Parser<'_> {
         matches!(self.nth(1).tok, Tok::Word(_)) && self.nth(2).is(open)
     }
 
-    /// Reports an action or table among statements.
     fn member_of_a_control(&mut self) -> Parsed<StatementKind> {
         let (span, begin) = (self.span(), self.at);
         let what = if self.at_word("action") {

@@ -73,7 +73,6 @@ pub struct Checker<'a> {
     pub match_kinds: Vec<Rc<str>>,
     pub place: Place,
     pub returns: Type,
-    /// Whether the current declaration comes from an embedded file.
     pub in_library: bool,
     pub depth: usize,
     /// Names of generic functions and blocks whose bodies are being checked.
@@ -87,14 +86,13 @@ pub struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// Declares a name; reports a second declaration in the same scope.
+    /// Reports a second declaration in the same scope.
     pub fn declare(&mut self, name: &ast::Ident, symbol: Symbol) {
         if let Some(before) = self.scopes.declare(&name.name, symbol, name.span) {
             self.declared_twice(name, before);
         }
     }
 
-    /// Reports a second declaration in one scope.
     pub fn declared_twice(&mut self, name: &ast::Ident, before: Span) {
         if self.sink.has_code("E0315") && &*name.name == "main" {
             return;
@@ -345,7 +343,6 @@ impl Checker<'_> {
         Type::Struct(id)
     }
 
-    /// Adds a struct, header or union with its fields.
     pub fn new_struct(&mut self, decl: &ast::Struct, name: Rc<str>) -> usize {
         let mut fields: Vec<Field> = Vec::new();
         for field in &decl.fields {
@@ -543,7 +540,6 @@ impl Checker<'_> {
         is_open
     }
 
-    /// Adds an overload to a function's name.
     pub fn declare_function(&mut self, name: &ast::Ident, function: FunctionSymbol) {
         let mut overloads = match self.scopes.lookup(&name.name, true) {
             Some(Symbol::Functions(overloads)) => overloads.clone(),

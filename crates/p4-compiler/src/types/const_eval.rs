@@ -7,7 +7,6 @@ use crate::ir::{BinaryOp, Expr, ExprKind, Program, UnaryOp};
 use crate::limits;
 use crate::types::Type;
 
-/// The value as it is stored in a `bit<width>` or `int<width>`.
 pub fn wrap(value: &BigInt, width: u32, signed: bool) -> BigInt {
     let modulus = BigInt::one() << width;
     let low = ((value % &modulus) + &modulus) % &modulus;

@@ -34,7 +34,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that a constructor's arguments are instances or constants.
     fn constant_arguments(&mut self, values: &[Option<Expr>]) {
         for value in values.iter().flatten() {
             let is_object = matches!(value.kind, ExprKind::Instance(_) | ExprKind::Construct(_));

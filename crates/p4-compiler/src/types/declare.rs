@@ -15,7 +15,6 @@ use crate::ir::{self, Direction, Enum, Expr, ExprKind, Instance, InstanceKind, N
 use crate::source::SourceMap;
 use crate::syntax::ast::{self, Declaration};
 
-/// Checks the whole program.
 pub fn check(declarations: &[Declaration], sources: &SourceMap, sink: &mut Sink) -> Program {
     let mut checker = Checker {
         program: Program::default(),
@@ -512,7 +511,6 @@ impl Checker<'_> {
     }
 }
 
-/// Whether every path ends with `return` or `exit`.
 fn always_returns(body: &[ir::Statement]) -> bool {
     body.iter().any(|statement| match &statement.kind {
         ir::StatementKind::Return(_) | ir::StatementKind::Exit => true,

@@ -42,7 +42,6 @@ impl GenericBlock {
 }
 
 impl Checker<'_> {
-    /// The block with its type parameters replaced.
     pub fn instantiate_block(&mut self, block: &GenericBlock, arguments: &[Type]) -> Type {
         let names: Vec<String> = arguments
             .iter()
@@ -84,7 +83,6 @@ impl Checker<'_> {
         ty
     }
 
-    /// Infers the block's type arguments from the constructor's arguments.
     pub fn infer_block(
         &mut self,
         block: &GenericBlock,

@@ -28,7 +28,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks an expression and folds its constant parts.
     pub fn expr(&mut self, expr: &ast::Expr) -> Expr {
         let span = expr.span;
         let make = |kind, ty| Expr { kind, ty, span };

@@ -46,7 +46,6 @@ impl Checker<'_> {
         }
     }
 
-    /// A header's or struct's fields, each with its default value.
     pub fn default_fields(&mut self, id: usize, span: Span) -> Vec<Expr> {
         let types: Vec<Type> = self.program.structs[id]
             .fields

@@ -54,7 +54,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that an action's parameters are data.
     pub fn legal_action_parameters(&mut self, parameters: &[usize]) {
         self.legal_parameter_names(parameters);
         for id in parameters {
@@ -126,7 +125,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a variable may have this type.
     pub fn legal_variable(&self, ty: &Type) -> bool {
         !matches!(
             ty,
@@ -237,7 +235,6 @@ impl Checker<'_> {
         format!("{}({})", signature.name, parameters.join(", "))
     }
 
-    /// Checks that the result of an extern's method is data.
     pub fn legal_result(&mut self, returns: &Type, method: &ast::Method) {
         if let (Type::Int, Some(written)) = (returns, &method.returns) {
             self.sink
@@ -292,7 +289,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Rejects arguments of a method that has no parameters.
     pub fn no_arguments(
         &mut self,
         types: &[ast::Type],
@@ -333,7 +329,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that a tuple's member is data.
     pub fn legal_element(&mut self, ty: &Type, span: Span) {
         let is_data = !matches!(
             ty,

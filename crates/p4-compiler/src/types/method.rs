@@ -198,7 +198,6 @@ impl Checker<'_> {
         }
     }
 
-    /// The parameters of a declared type, with its type parameters replaced.
     fn kind_signature(&mut self, mut kind: Signature, given: &[Type]) -> Signature {
         let bindings: Bindings = (kind.type_parameters.iter().cloned())
             .zip(given.iter().cloned())

@@ -87,7 +87,6 @@ pub enum Type {
 }
 
 impl Type {
-    /// `bit<width>`.
     pub const fn bits(width: u32) -> Self {
         Self::Bits {
             width,

@@ -17,7 +17,6 @@ const CODES: &[&str] = &[
 ];
 
 impl Checker<'_> {
-    /// Whether a function's body is correct.
     pub fn check_open_function(&mut self, id: usize) -> bool {
         let decl: Rc<ast::Function> = self.functions[id].clone();
         self.check_open(&decl.type_parameters, |checker, types| {
@@ -25,7 +24,6 @@ impl Checker<'_> {
         })
     }
 
-    /// Whether a control's or parser's body is correct.
     pub fn check_open_block(&mut self, block: &GenericBlock) -> bool {
         self.check_open(block.type_parameters(), |checker, types| {
             checker.instantiate_block(block, types);

@@ -8,7 +8,6 @@ use super::check::{Checker, Place};
 use crate::ir::{BinaryOp, Expr, ExprKind};
 use crate::source::Span;
 
-/// A shift that still needs a width.
 pub struct OpenShift {
     shift: Span,
     number: Span,
@@ -58,7 +57,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Reports each shift that got no width.
     pub fn report_open_shifts(&mut self) {
         for open in std::mem::take(&mut self.open_shifts) {
             self.shift_without_width(open.number);

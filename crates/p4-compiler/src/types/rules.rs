@@ -12,7 +12,6 @@ use crate::syntax::ast::{
     TypeKind,
 };
 
-/// Reports every violation.
 pub fn check(declarations: &[Declaration], sink: &mut Sink) {
     let mut rules = Rules {
         sink,
@@ -32,7 +31,6 @@ enum Owner {
     Signature,
     /// The `apply` parameters of a control or parser.
     Apply,
-    /// Has a body.
     Body,
     /// Has a body, and gets its arguments when it is instantiated.
     Constructor,

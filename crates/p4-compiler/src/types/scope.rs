@@ -25,7 +25,6 @@ pub enum Symbol {
     Parser(usize),
     ControlType(usize),
     ParserType(usize),
-    /// All overloads.
     Functions(Vec<FunctionSymbol>),
     Action(ActionId),
     Table(TableId),
@@ -75,7 +74,6 @@ impl Kind {
     }
 }
 
-/// A declaration, and the declaration that it hides.
 #[derive(Debug, Clone)]
 pub struct Declared {
     pub name: Rc<str>,
@@ -133,7 +131,6 @@ impl Scopes {
         }
     }
 
-    /// Restores detached scopes.
     pub fn attach(&mut self, mut inner: Vec<HashMap<Rc<str>, (Symbol, Span)>>) {
         self.stack.truncate(1);
         self.stack.append(&mut inner);
@@ -228,7 +225,6 @@ impl Scopes {
         found.map(|(name, _)| name.to_string())
     }
 
-    /// The visible name most similar to a misspelt one.
     pub fn similar(&self, name: &str) -> Option<String> {
         let names = self.stack.iter().flat_map(HashMap::keys);
         nearest(name, names.map(|name| &**name))

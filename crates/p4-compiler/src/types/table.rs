@@ -155,7 +155,6 @@ impl Checker<'_> {
         None
     }
 
-    /// The action as the table lists it.
     fn listed(&self, decl: &ast::ActionRef, table: &Table) -> Option<ActionUse> {
         let Some(Symbol::Action(id)) = self.scopes.lookup(&decl.name.name, decl.global) else {
             return None;
@@ -527,7 +526,6 @@ fn has_default(decl: &ast::Table) -> bool {
     decl.properties.iter().any(is_default)
 }
 
-/// Whether simple_switch has this match kind.
 pub fn is_known_match_kind(name: &Rc<str>) -> bool {
     matches!(
         &**name,

@@ -9,10 +9,8 @@ use super::const_eval::{fits, wrap};
 use crate::ir::{Direction, Expr, ExprKind};
 use crate::spelling::counted;
 
-/// The types of type parameters.
 pub type Bindings = HashMap<Rc<str>, Type>;
 
-/// Replaces bound type parameters.
 pub fn substitute(ty: &Type, bindings: &Bindings) -> Type {
     let all = |items: &[Type]| {
         items
@@ -252,7 +250,6 @@ impl Checker<'_> {
         }
     }
 
-    /// How a block's parameters differ from those of its declared type.
     fn block_difference(&self, wanted: &Type, found: &Type) -> Option<String> {
         let (signature, arguments, parameters) = self.block_parts(wanted, found)?;
         if signature.parameters.len() != parameters.len() {

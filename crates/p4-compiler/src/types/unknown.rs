@@ -22,7 +22,6 @@ pub struct Unknowns {
     declaration: usize,
     /// The name of the current declaration.
     current: Option<Span>,
-    /// The name of the current action.
     pub action: Option<Span>,
 }
 
@@ -38,7 +37,6 @@ impl Unknowns {
         }
     }
 
-    /// Begins another declaration.
     pub fn next_declaration(&mut self, name: Option<Span>) {
         self.declaration += 1;
         self.current = name;

@@ -11,7 +11,6 @@ use crate::source::Span;
 use crate::types::Type;
 
 impl Flow<'_> {
-    /// Runs a call for its effect.
     pub fn effect(&mut self, expr: &Expr, state: &mut State) {
         let ExprKind::Call(call) = &expr.kind else {
             return;

@@ -3,7 +3,7 @@
 use super::{Env, Fact, Flow, Node, State, join_states};
 use crate::ir::{ExprKind, Loop, LoopHead};
 
-/// Rounds until facts stop changing: a fact can worsen three times.
+/// A fact can worsen three times.
 const ROUNDS_MAX: usize = 4;
 
 impl Flow<'_> {

@@ -54,7 +54,6 @@ impl Fact {
 /// parts are never copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
-    /// Whether it has a value.
     Leaf(Fact),
     /// Whether it is valid. A header's fields have no facts of their own.
     Header(Fact),
@@ -199,7 +198,6 @@ fn is_idempotent(with: &impl Fn(Fact, Fact) -> Fact) -> bool {
 /// A place: the variable, then fields and indices.
 type Path = (VarId, Vec<usize>);
 
-/// The facts about every variable.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Env {
     vars: Vars,

@@ -276,7 +276,6 @@ impl Flow<'_> {
         }
     }
 
-    /// Reads the indices inside a place.
     fn read_inside(&mut self, expr: &Expr, env: &mut Env) {
         match &expr.kind {
             ExprKind::Index(inner, index) => {
