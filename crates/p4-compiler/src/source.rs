@@ -78,7 +78,7 @@ pub struct MacroUse {
     pub name: Rc<str>,
     /// The name in the `#define`.
     pub defined: Span,
-    /// The place is in the parentheses behind the name, not the name itself.
+    /// The place is in the parentheses after the name, not the name itself.
     pub is_argument: bool,
 }
 
@@ -124,7 +124,7 @@ impl SourceMap {
         }
     }
 
-    /// Records a `#line`: the lines behind the directive count from `number`, in the file `name` if it is given.
+    /// Records a `#line`: the lines after the directive count from `number`, in the file `name` if it is given.
     pub fn renumber(&mut self, directive: Span, number: u32, name: Option<&str>) {
         let Some(file) = self.files.get_mut(directive.file as usize) else {
             return;

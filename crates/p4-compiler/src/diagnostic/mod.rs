@@ -299,7 +299,7 @@ impl Sink {
         self.raw.iter().any(|raw| raw.code == code)
     }
 
-    /// Whether the text behind an error was misread (an unclosed comment or string, wrong macro arguments) or cut off
+    /// Whether the text after an error was misread (an unclosed comment or string, wrong macro arguments) or cut off
     /// by a limit of the preprocessor.
     pub fn is_cut_off(&self) -> bool {
         ["E0101", "E0103", "E0119", "E0120"]

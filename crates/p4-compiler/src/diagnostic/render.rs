@@ -171,7 +171,7 @@ fn write_file(out: &mut String, marks: &[&Mark<'_>], gutter: &str) {
     }
 }
 
-/// Writes a source line with its underlines and their texts: the rightmost text behind its underline, the others
+/// Writes a source line with its underlines and their texts: the rightmost text after its underline, the others
 /// below, each under the start of its underline.
 fn write_line(out: &mut String, line: u32, marks: &[&Mark<'_>], gutter: &str) {
     let Some(any) = marks.first() else { return };

@@ -256,7 +256,7 @@ impl Printer {
     fn brackets(&mut self, nodes: &[Node], level: usize, reserve: usize) {
         for (at, node) in nodes.iter().enumerate() {
             match node {
-                // A comment behind a block does not indent the rest of the item.
+                // A comment after a block does not indent the rest of the item.
                 Node::Piece(piece) => {
                     let next = level + usize::from(at > 0 || !piece.is_trivia());
                     self.piece(piece, next);
@@ -425,7 +425,7 @@ fn continues(piece: &Piece) -> bool {
     matches!(piece.kind, Kind::Word | Kind::Punct) && CONTINUES.contains(&piece.text)
 }
 
-/// Splits nodes at commas (in a `for`, at semicolons). Each element keeps its separator and the comment behind it.
+/// Splits nodes at commas (in a `for`, at semicolons). Each element keeps its separator and the comment after it.
 fn elements<'a, 'b>(nodes: &'b [Node<'a>]) -> Vec<&'b [Node<'a>]> {
     let mut out = Vec::new();
     let mut start = 0;

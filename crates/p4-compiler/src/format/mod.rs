@@ -200,7 +200,7 @@ impl Lines {
     }
 }
 
-/// Length of a comment in front of a directive on its line, else 0. On a line of its own the comment would count
+/// Length of a comment before a directive on its line, else 0. On a line of its own the comment would count
 /// among the lines before the directive.
 fn comment_len(line: &str) -> usize {
     let mut len = None;

@@ -53,7 +53,7 @@ pub enum Role {
     /// `{` of enumerators or error names: one per line.
     Names,
     TypeArguments,
-    /// An operator with two operands, or an annotation behind its object: a line may begin with it. The number says
+    /// An operator with two operands, or an annotation after its object: a line may begin with it. The number says
     /// how tightly it binds, 0 the loosest.
     Binary(u8),
     /// The `:` that ends a label, in a `switch` or elsewhere.
@@ -158,7 +158,7 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn push(&mut self, kind: Kind, range: Range<usize>) {
-        // A directive gets its own line, even behind a comment.
+        // A directive gets its own line, even after a comment.
         self.newlines = self.newlines.max(usize::from(kind == Kind::Directive));
         let text = &self.text[range.clone()];
         self.out.push(Piece {
@@ -204,7 +204,7 @@ impl Builder<'_> {
     }
 }
 
-/// The number of tokens behind the first in `{#}`, which is one token in P4.
+/// The number of tokens after the first in `{#}`, which is one token in P4.
 fn invalid_header(first: &Token, behind: &[Token]) -> Option<usize> {
     let [hash, close, ..] = behind else {
         return None;

@@ -136,7 +136,7 @@ fn has_all(program: &Program, keys: &[Expr], cases: &[(Vec<Expr>, Target, Span)]
     seen.len() as u64 == values
 }
 
-/// Whether no statement behind this one runs.
+/// Whether no statement after this one runs.
 pub fn ends(statement: &Statement) -> bool {
     match &statement.kind {
         StatementKind::Return(_)

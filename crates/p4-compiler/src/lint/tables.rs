@@ -100,7 +100,7 @@ fn entries(table: &Table, sink: &mut Sink) {
             }
         }
     }
-    // A priority or a longer prefix may put a later entry in front.
+    // A priority or a longer prefix may give a later entry precedence.
     if entries.iter().any(|entry| entry.priority.is_some()) {
         return;
     }

@@ -249,7 +249,7 @@ impl Lower<'_> {
             .push(Node::Scope(all, super::control::Scope::Loop));
     }
 
-    /// A loop that applies nothing becomes one action. A `return` inside sets a flag for a node behind the action.
+    /// A loop that applies nothing becomes one action. A `return` inside sets a flag for a node after the action.
     fn control_straight_loop(&mut self, whole: &Loop, span: Span) {
         self.flush(span);
         let returns = super::statement::contains_return(&whole.body);
@@ -333,7 +333,7 @@ impl Lower<'_> {
         };
         let to = if breaks { behind } else { next };
         self.go_to(&to, span);
-        // The code behind is unreachable; its state is removed in the end.
+        // The code after the jump is unreachable; its state is removed in the end.
         self.current_state = self.fresh(super::parser::UNREACHABLE);
     }
 

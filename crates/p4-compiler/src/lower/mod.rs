@@ -170,7 +170,7 @@ pub struct Lower<'a> {
     pending_blocks: Vec<PendingBlock>,
     /// Several applications of a control share the code, and their copy-outs differ.
     exit_is_unknown: bool,
-    /// For each loop of the straight-line code: the label behind it, and the label of its next iteration.
+    /// For each loop of the straight-line code: the label after it, and the label of its next iteration.
     loop_labels: Vec<(usize, usize)>,
     /// The same for a parser's loops, as names of states.
     state_loops: Vec<(String, String)>,

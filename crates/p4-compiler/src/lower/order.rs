@@ -1,7 +1,7 @@
 //! The order in which P4Info lists tables and actions, which is p4c's.
 //!
 //! p4c writes P4Info after it has inlined sub-controls into the controls that apply them. A sub-control is at the
-//! place of its instance's declaration; a control that is applied by its type's name is behind all declarations.
+//! place of its instance's declaration; a control that is applied by its type's name is after all declarations.
 //! Tables and actions are then in the order of declaration, not of application, ingress before egress. Global actions
 //! come before the actions of the first control that uses them.
 
@@ -82,7 +82,7 @@ impl Resources {
                 let place = listed.position(|(name, _)| *name == action.name)?;
                 Some((table.order.first().copied(), at, place))
             });
-            // An action that is only called comes behind those in tables.
+            // An action that is only called comes after those in tables.
             let (pipeline, table, place) = uses.unwrap_or((pipeline, usize::MAX - 1, 0));
             (pipeline, table, place, DeclaredAt::new())
         });

@@ -26,7 +26,7 @@ struct Exits {
     accept: Option<String>,
 }
 
-/// Base name of states behind `break` and `continue`.
+/// Base name of states after `break` and `continue`.
 pub const UNREACHABLE: &str = "$unreachable";
 
 impl Lower<'_> {
@@ -246,7 +246,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Splits the state at an `if`: a state for each branch, and one behind them.
+    /// Splits the state at an `if`: a state for each branch, and one after them.
     fn state_if(&mut self, condition: &Expr, yes: &[Statement], no: &[Statement], span: Span) {
         let condition = self.resolve(condition);
         match condition.kind {
@@ -273,7 +273,7 @@ impl Lower<'_> {
         self.current_state = behind;
     }
 
-    /// Removes the states of code behind `break` and `continue`.
+    /// Removes the states of code after `break` and `continue`.
     fn drop_unreachable_states(&mut self, start: &str) {
         let by_name: HashMap<&str, &ParseState> = (self.states.iter())
             .map(|state| (state.name.as_str(), state))
@@ -481,7 +481,7 @@ impl Lower<'_> {
                 for (sets, target, case_span) in cases {
                     let next = self.target(target, exits, *case_span);
                     self.case(sets, &keys, next, *case_span, &mut transitions);
-                    // A case that matches every key hides the cases behind it, but simple_switch would try those
+                    // A case that matches every key hides the cases after it, but simple_switch would try those
                     // first.
                     if transitions.last().is_some_and(is_default) {
                         break;

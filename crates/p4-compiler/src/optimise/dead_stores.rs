@@ -57,7 +57,7 @@ impl Live {
         touched.fields.iter().for_each(|field| self.insert(*field));
     }
 
-    /// Steps back over an effect, to the live fields in front of it.
+    /// Steps back over an effect, to the live fields before it.
     fn pass(&mut self, effect: &Effect) {
         if let Some(field) = effect.defines {
             self.remove(field);
@@ -155,14 +155,14 @@ fn checksum_reads(model: &Model, checksum: &bmv2_json::Checksum, live: &mut Live
 struct Liveness<'a> {
     model: &'a Model,
     positions: HashMap<u32, usize>,
-    /// The live fields behind each action, joined over its uses.
+    /// The live fields after each action, joined over its uses.
     behind: BTreeMap<u32, Live>,
     /// The live fields at the end of the controls that use the action.
     at_exit: BTreeMap<u32, Live>,
 }
 
 impl Liveness<'_> {
-    /// The live fields in front of egress. A clone made in egress passes egress again, with the headers that it left
+    /// The live fields before egress. A clone made in egress passes egress again, with the headers that it left
     /// with.
     fn egress(&mut self, program: &Program, mut end: Live) -> Live {
         loop {
@@ -283,7 +283,7 @@ impl Liveness<'_> {
     }
 }
 
-/// Returns the live fields in front of a body. `see` gets each primitive's position and the live fields behind it.
+/// Returns the live fields before a body. `see` gets each primitive's position and the live fields after it.
 fn walk(
     model: &Model,
     body: &[Primitive],
@@ -374,7 +374,7 @@ fn parser(program: &mut Program, model: &Model, end: &Live) -> bool {
     changed
 }
 
-/// The live fields behind the operations of a state.
+/// The live fields after the operations of a state.
 fn behind_state(
     model: &Model,
     state: &bmv2_json::ParseState,

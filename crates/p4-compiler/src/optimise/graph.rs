@@ -42,7 +42,7 @@ impl Visible {
         });
         let unseen = match &self.tables {
             Some(seen) => !seen.contains(&table.name),
-            // Tables of P4_16 programs have their control's name in front.
+            // Tables of P4_16 programs begin with their control's name.
             None => table.name.starts_with("tbl_") && !table.name.contains('.'),
         };
         let plain = table.key.is_empty()

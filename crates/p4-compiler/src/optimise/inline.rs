@@ -249,7 +249,7 @@ impl Inliner<'_> {
         code::remove(body, &dead)
     }
 
-    /// Moves an expression to the one place behind `at` that reads it; returns whether there was one.
+    /// Moves an expression to the one place after `at` that reads it; returns whether there was one.
     fn forward(
         &self,
         body: &mut [Primitive],

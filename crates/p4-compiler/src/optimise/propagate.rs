@@ -138,7 +138,7 @@ fn meet_into(target: &mut Option<Facts>, facts: Facts) {
     }
 }
 
-/// Walks through a body. Returns the facts at its end, and each primitive that the facts in front of it simplify.
+/// Walks through a body. Returns the facts at its end, and each primitive that the facts before it simplify.
 fn body(folder: &Folder<'_>, body: &[Primitive], start: Facts) -> (Facts, Vec<(usize, Primitive)>) {
     let mut simpler = Vec::new();
     if !code::is_regular(body) {
@@ -244,7 +244,7 @@ impl Walk<'_> {
         changed
     }
 
-    /// Forgets the facts in front of all actions, because nodes form a cycle.
+    /// Forgets the facts before all actions, because nodes form a cycle.
     fn give_up(&mut self, program: &Program, pipeline: &Pipeline) {
         let tables = pipeline.tables.iter();
         let ids = tables.flat_map(|table| graph::table_actions(program, table));
@@ -263,7 +263,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The facts behind an action. Its body is changed at the end, when all its uses are known.
+    /// The facts after an action. Its body is changed at the end, when all its uses are known.
     fn action(&mut self, program: &Program, id: u32, facts: &Facts) -> Facts {
         match self.entries.get_mut(&id) {
             Some(known) => known.meet(facts),

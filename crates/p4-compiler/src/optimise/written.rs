@@ -88,7 +88,7 @@ impl Written {
             .is_some_and(|fields| fields.contains(&field))
     }
 
-    /// The facts behind these parts, about fields that they do not write.
+    /// The facts after these parts, about fields that they do not write.
     pub fn start(&self, model: &Model, behind: &[Stage]) -> Facts {
         let mut facts = Facts::default();
         if self.anything {

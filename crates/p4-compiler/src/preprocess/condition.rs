@@ -40,7 +40,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Expands the condition, except the names behind `defined`, which become 0 or 1.
+    /// Expands the condition, except the names after `defined`, which become 0 or 1.
     fn condition_tokens(&mut self) -> Result<Vec<PpToken>, Problem> {
         let mut tokens = Vec::new();
         loop {
@@ -87,7 +87,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// `(<file>)` or `("file")` behind `__has_include`: whether the file would be found.
+    /// `(<file>)` or `("file")` after `__has_include`: whether the file would be found.
     pub(super) fn has_include(&mut self, name: &PpToken) -> bool {
         let open = self.next_token();
         let file = self.next_token();

@@ -107,7 +107,7 @@ impl Preprocessor<'_> {
         file.is_some_and(|file| file.conditionals.iter().all(|open| open.taken))
     }
 
-    /// The text behind the directive's name, unchanged.
+    /// The text after the directive's name, unchanged.
     fn behind(&self, directive: &PpToken, rest: &[PpToken]) -> String {
         let (Some(first), Some(last)) = (rest.first(), rest.last()) else {
             return "(without a text)".to_owned();
@@ -183,7 +183,7 @@ impl Preprocessor<'_> {
                 .note_at(ended, "the `#else` is here");
         }
         let possible = outer.iter().all(|open| open.taken) && !open.any_taken;
-        // A branch behind the taken one is not read.
+        // A branch after the taken one is not read.
         open.taken = false;
         open.ended = (name == "else").then_some(span);
         let condition = if name == "elif" {

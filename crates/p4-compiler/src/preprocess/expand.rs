@@ -17,7 +17,7 @@ pub(super) struct Context {
     tokens: Vec<PpToken>,
     at: usize,
     name: Option<Rc<str>>,
-    /// Reading stops behind these tokens: they are an argument or a directive.
+    /// Reading stops after these tokens: they are an argument or a directive.
     closed: bool,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Context {
 pub(super) enum Calling {
     #[default]
     No,
-    /// Looking for the `(` behind the name.
+    /// Looking for the `(` after the name.
     Parenthesis,
     Arguments,
 }
@@ -141,7 +141,7 @@ impl Preprocessor<'_> {
         })
     }
 
-    /// Reads these tokens, and nothing behind them.
+    /// Reads these tokens, and nothing after them.
     pub(super) fn alone<T>(&mut self, tokens: &[PpToken], read: impl FnOnce(&mut Self) -> T) -> T {
         let depth = self.contexts.len();
         let before = (
@@ -203,7 +203,7 @@ impl Preprocessor<'_> {
         true
     }
 
-    /// The arguments behind a macro's name; `None` if the `(` or the `)` is missing.
+    /// The arguments after a macro's name; `None` if the `(` or the `)` is missing.
     fn arguments(
         &mut self,
         name: &PpToken,

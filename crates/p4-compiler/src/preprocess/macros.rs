@@ -40,7 +40,7 @@ const VA_ARGS: &str = "__VA_ARGS__";
 const RESERVED: &[&str] = &["defined", VA_ARGS, "__VA_OPT__"];
 
 impl Preprocessor<'_> {
-    /// The name behind `#define`, `#undef`, `#ifdef` and `#ifndef`; reports errors in it.
+    /// The name after `#define`, `#undef`, `#ifdef` and `#ifndef`; reports errors in it.
     pub(super) fn macro_name(
         &mut self,
         directive: &str,
@@ -153,7 +153,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Parses a macro with parameters; `rest` begins behind the `(`.
+    /// Parses a macro with parameters; `rest` begins after the `(`.
     fn function(&mut self, name: &PpToken, rest: &[PpToken]) -> Option<Meaning> {
         let mut parameters: Vec<Rc<str>> = Vec::new();
         let mut variadic = false;
@@ -225,7 +225,7 @@ impl Preprocessor<'_> {
     }
 }
 
-/// The text behind the name, without the space before it.
+/// The text after the name, without the space before it.
 fn body(tokens: &[PpToken]) -> Vec<PpToken> {
     let mut body = tokens.to_vec();
     if let Some(first) = body.first_mut() {

@@ -14,7 +14,7 @@ use crate::source::Span;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Name,
-    /// A digit, perhaps behind a dot, and all letters, digits, dots and signs of exponents behind it.
+    /// A digit, perhaps after a dot, and all letters, digits, dots and signs of exponents after it.
     Number,
     /// `"..."` on one line.
     Str,
@@ -43,9 +43,9 @@ pub struct PpToken {
     /// For a token of a macro's body: where the macro is used.
     pub span: Span,
     pub first: bool,
-    /// White space is in front. For an edge: in front of the name of the macro or parameter.
+    /// White space precedes the token. For an edge: it precedes the name of the macro or parameter.
     pub space: bool,
-    /// The name of a macro inside its own expansion, which is never expanded again. For an edge: it is behind an
+    /// The name of a macro inside its own expansion, which is never expanded again. For an edge: it is after an
     /// expansion and says nothing about white space.
     pub painted: bool,
     /// A macro made the token, so its text is not at `span`.

@@ -65,7 +65,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Reports declarations and statements behind `apply`, and reads them as if they were in front of it and in it.
+    /// Reports declarations and statements after `apply`, and reads them as if they were before it and in it.
     fn behind_apply(
         &mut self,
         locals: &mut Vec<Local>,
@@ -126,7 +126,7 @@ impl Parser<'_> {
         is_keyword || self.at("@") || self.begins_declaration()
     }
 
-    /// Reads the `apply` in front of a control's statements; it has no parameters.
+    /// Reads the `apply` before a control's statements; it has no parameters.
     fn apply_of_control(&mut self) -> Parsed<()> {
         if self.at("}") {
             let raw = self.unexpected("`apply`");

@@ -10,7 +10,6 @@ use super::{Failed, Parsed, Parser};
 use crate::source::Span;
 
 impl Parser<'_> {
-    /// `p4program`.
     pub(super) fn program(&mut self) -> Vec<Declaration> {
         let mut out = Vec::new();
         while !self.at_end() {
@@ -143,7 +142,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A name and the sizes behind it. p4c accepts `T name[8]` for `T[8] name`; the specification's grammar has only
+    /// A name and the sizes after it. p4c accepts `T name[8]` for `T[8] name`; the specification's grammar has only
     /// the latter.
     pub(super) fn declarator(&mut self, mut ty: Type) -> Parsed<(Ident, Type)> {
         let name = self.name()?;

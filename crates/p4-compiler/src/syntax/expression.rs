@@ -61,7 +61,6 @@ impl Parser<'_> {
         })
     }
 
-    /// `expression`.
     pub(super) fn expression(&mut self) -> Parsed<Expr> {
         self.nested(|parser| {
             let condition = parser.binary(1)?;
@@ -134,9 +133,9 @@ impl Parser<'_> {
         self.make(ExprKind::Binary(op, left, right), span, height)
     }
 
-    /// Turns a long chain into a low tree with the operands in their order: `a + b + c + d` becomes `(a + b) + (c +
-    /// d)`, and `a - b + c - d` becomes `(a - b) + (c - d)`. `turned`: the chain is behind a `-`, so its signs are
-    /// inverted.
+    /// Turns a long chain into a low tree with the operands in their order: `a + b + c + d` becomes
+    /// `(a + b) + (c + d)`, and `a - b + c - d` becomes `(a - b) + (c - d)`. `turned`: the chain is after a `-`, so
+    /// its signs are inverted.
     fn grouped(
         &mut self,
         first: Expr,
@@ -183,7 +182,7 @@ impl Parser<'_> {
         self.postfix()
     }
 
-    /// `(type) expression`. The token behind the `)` distinguishes it from `(expression)`.
+    /// `(type) expression`. The token after the `)` distinguishes it from `(expression)`.
     fn cast(&mut self, start: Span) -> Parsed<Option<Expr>> {
         let back = self.at;
         self.advance();
@@ -514,7 +513,6 @@ impl Parser<'_> {
         self.list(">", Self::type_ref)
     }
 
-    /// `typeRef`.
     pub(super) fn type_ref(&mut self) -> Parsed<Type> {
         self.nested(|parser| {
             let start = parser.span();

@@ -1,5 +1,5 @@
 //! Misspelt keywords: `contol`, `strcut`, `inuot`. A word counts as misspelt only where no declared name can be, so
-//! that the body behind it is read as intended.
+//! that the body after it is read as intended.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use crate::diagnostic::Sink;
 use crate::lex::{Tok, Token};
 use crate::spelling;
 
-/// Words that do not declare the name behind them.
+/// Words that do not declare the name after them.
 const BEFORE_USE: &[&str] = &["else", "return", "in", "transition"];
 
 /// How far to search back from a `)` for its `(`, so that the work stays linear.
@@ -57,7 +57,7 @@ fn declared(tokens: &[Token]) -> HashSet<&str> {
         .collect()
 }
 
-/// Whether the word behind a `)` is an instance's name: `register<bit<14>>(1) turn;`.
+/// Whether the word after a `)` is an instance's name: `register<bit<14>>(1) turn;`.
 fn is_instantiated(tokens: &[Token], at: usize) -> bool {
     if !tokens
         .get(at + 1)
@@ -141,7 +141,7 @@ impl Place<'_> {
         &[]
     }
 
-    /// Whether a direction can be here: in front of a type and a name.
+    /// Whether a direction can be here: before a type and a name.
     fn begins_parameter(&self) -> bool {
         let named = |at: usize| self.is(at, ",") || self.is(at, ")") || self.is(at, "=");
         let generic = || {

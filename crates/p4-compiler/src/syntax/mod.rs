@@ -255,7 +255,7 @@ impl Parser<'_> {
         None
     }
 
-    /// Reports a missing `{` behind the previous token. If the next token can begin a body, parsing continues as if
+    /// Reports a missing `{` after the previous token. If the next token can begin a body, parsing continues as if
     /// the brace were there.
     fn missing_brace(&mut self) -> Parsed<Span> {
         let before = self.last_span();
@@ -289,7 +289,7 @@ impl Parser<'_> {
         self.advance();
     }
 
-    /// Reads a `;`. Reports a missing one behind the previous token, and continues as if it were there.
+    /// Reads a `;`. Reports a missing one after the previous token, and continues as if it were there.
     fn semicolon(&mut self) -> Parsed<Span> {
         if !self.at(";") && (self.peek().first || self.at("}") || self.at_end()) {
             let before = self.last_span();
@@ -389,7 +389,7 @@ impl Parser<'_> {
         Ok(items)
     }
 
-    /// Reports a missing comma if another item is here and the list is closed behind it. Parsing continues as if the
+    /// Reports a missing comma if another item is here and the list is closed after it. Parsing continues as if the
     /// comma were there.
     fn misses_comma(&mut self, close: &str) -> bool {
         let begins_item = match self.peek().tok {
@@ -539,7 +539,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips to a place where a declaration or member can begin: behind a `;`, or behind the `}` that closes the open
+    /// Skips to a place where a declaration or member can begin: after a `;`, or after the `}` that closes the open
     /// brace.
     fn recover(&mut self, stop_at_close: bool) {
         let begin = self.tokens[..self.at]

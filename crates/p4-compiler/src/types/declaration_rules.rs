@@ -7,7 +7,7 @@ use crate::ir::{Expr, Field};
 use crate::syntax::ast;
 
 impl Checker<'_> {
-    /// Checks that `@length(...)` of a varbit field uses only constants and fields in front of it.
+    /// Checks that `@length(...)` of a varbit field uses only constants and fields before it.
     pub fn legal_length(&mut self, annotations: &[ast::Annotation], before: &[Field]) {
         let lengths = annotations
             .iter()

@@ -2,7 +2,7 @@
 //! control plane's names for fields.
 //!
 //! The names equal p4c's, so that a controller's names stay the same. A field's `@name` replaces the field's name; if
-//! it begins with a dot, it also replaces everything in front. Constants are printed in the radix of the source.
+//! it begins with a dot, it also replaces everything before it. Constants are printed in the radix of the source.
 
 use super::Type;
 use super::check::Checker;

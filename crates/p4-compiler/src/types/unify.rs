@@ -32,7 +32,7 @@ pub fn substitute(ty: &Type, bindings: &Bindings) -> Type {
     }
 }
 
-/// The direction as it is written in front of a parameter's type.
+/// The direction as it is written before a parameter's type.
 fn direction(direction: Direction) -> &'static str {
     match direction {
         Direction::None => "",

@@ -313,7 +313,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The facts behind a table: after each action of a hit, and after a miss.
+    /// The facts after a table: after each action of a hit, and after a miss.
     pub fn apply_table(
         &mut self,
         id: usize,

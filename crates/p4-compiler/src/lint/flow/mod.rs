@@ -4,7 +4,7 @@
 //! the facts; where branches meet, their facts are joined. Two rules prevent false warnings:
 //! - an error on every path is always reported;
 //! - an error on some paths is reported only if no condition stands between: `if (a) x = 1; if (a) use(x);` is fine,
-//!   and so is everything that the control plane decides by choosing an action. Inside a condition, and behind one
+//!   and so is everything that the control plane decides by choosing an action. Inside a condition, and after one
 //!   that ends the block, an earlier "maybe" is [`Fact::Silent`].
 
 mod call;
@@ -273,7 +273,7 @@ struct Flow<'a> {
     sink: &'a mut Sink,
     /// Set while the analysis searches for a fixed point: nothing is reported.
     quiet: bool,
-    /// Set in a parser, where every state is behind a condition: only errors on every path are reported.
+    /// Set in a parser, where every state is under a condition: only errors on every path are reported.
     certain_only: bool,
     /// Headers whose validity is itself a key of the table, so its entries can depend on it.
     asked: Vec<Path>,

@@ -19,7 +19,7 @@ struct Handed {
 }
 
 impl Handed {
-    /// The facts for the next block. It runs only for packets that this block did not drop, so it is behind a
+    /// The facts for the next block. It runs only for packets that this block did not drop, so it is under a
     /// condition.
     fn guarded(mut self) -> Self {
         for node in [&mut self.headers, &mut self.metadata] {

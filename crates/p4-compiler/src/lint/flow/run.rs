@@ -509,7 +509,7 @@ impl Flow<'_> {
     }
 }
 
-/// Joins branches. If one of them ended, the code behind is under a condition.
+/// Joins branches. If one of them ended, the code after them is under a condition.
 pub fn meet(before: &Env, ends: Vec<State>) -> State {
     let all_go_on = ends.iter().all(Option::is_some);
     let joined = join_states(ends)?;
