@@ -257,7 +257,7 @@ impl<'a> Preprocessor<'a> {
         }
     }
 
-    /// The white space that edges stand for, which the first edge with a decision determines.
+    /// The white space that adjacent edges stand for: the first edge that decides it wins.
     fn merged_edge(&self, edge: &PpToken) -> Option<bool> {
         match self.edge {
             Some(Some(true)) => Some(true),

@@ -58,22 +58,18 @@ pub struct Suggestion {
     pub place: Place,
 }
 
+/// An error or a warning, with the fields of a `Place`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
     pub severity: Severity,
     /// Stable, for example `E0401`.
     pub code: String,
     pub message: String,
-    /// The file's path, or the name that a `#line` gave it.
     pub file: String,
-    /// From 1.
     pub line: u32,
-    /// From 1, in characters.
     pub column: u32,
     pub end_line: u32,
-    /// One past the last character.
     pub end_column: u32,
-    /// Characters to underline in the first line.
     pub length: u32,
     pub source_line: String,
     /// The text below the underlined characters; empty if the message is enough.

@@ -1,5 +1,5 @@
-//! Calls. A function of the program runs in place; of an architecture's function the analysis knows which arguments
-//! it writes.
+//! Calls. A function of the program runs in place. For a function of the architecture the analysis knows which
+//! arguments it writes.
 
 use super::run::meet;
 use super::{DEPTH_MAX, Env, Fact, Flow, Node, Path, State, join_states};
