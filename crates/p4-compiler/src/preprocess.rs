@@ -47,7 +47,7 @@ pub fn is_embedded(name: &str) -> bool {
     name == COMMAND_LINE || EMBEDDED.iter().any(|(known, _)| inner == Some(*known))
 }
 
-/// The embedded file that declares a name outside of blocks.
+/// The embedded file that declares a name outside blocks.
 pub fn embedded_file_with(name: &str) -> Option<&'static str> {
     const BEGINNINGS: &[&str] = &["extern ", "struct ", "action ", "package ", "enum "];
     let is_word = |c: char| c.is_alphanumeric() || c == '_';

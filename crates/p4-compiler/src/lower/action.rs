@@ -56,7 +56,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Registers an action that the program calls itself, because the control plane knows it too.
+    /// Registers an action that a control calls directly, because the control plane knows it too.
     pub fn called_action(&mut self, id: usize) {
         let parameters = &self.program.actions[id].parameters;
         let plain = |id: &usize| self.program.vars[*id].direction == Direction::None;

@@ -178,7 +178,7 @@ impl Lower<'_> {
         Place::Members(members.into())
     }
 
-    /// Names the storage of user metadata `type.field`, as p4c does.
+    /// Allocates user metadata under the names `type.field`, as p4c does.
     fn allocate_named(&mut self, ty: &Type, span: Span) -> Place {
         match ty {
             Type::Struct(id) if self.program.structs[*id].kind == StructKind::Struct => {

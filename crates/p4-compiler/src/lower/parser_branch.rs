@@ -44,7 +44,7 @@ impl Lower<'_> {
         );
     }
 
-    /// Turns code with jumps into states, one for each stretch that no jump leads into.
+    /// Turns code with jumps into states: one for each stretch between jumps and their targets.
     pub fn drain_branches(&mut self, primitives: &[Primitive], span: Span) {
         let end = primitives.len();
         let starts = stretches(primitives);

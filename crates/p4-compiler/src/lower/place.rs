@@ -252,7 +252,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The place of a header's field. The members of a struct are further fields of that header.
+    /// The place of a header's field `prefix`; a struct's members are the header's fields `prefix.member`.
     fn field_place(&self, header: &str, prefix: &str, ty: &Type) -> Place {
         match ty {
             Type::Struct(id) => {

@@ -1,8 +1,8 @@
-//! Every operand of a program, and the operands inside of one.
+//! Every operand of a program, and the operands inside one.
 
 use bmv2_json::{Expression, Operand, Operation, ParserOpParameter, Primitive, Program, Value};
 
-/// Calls `f` with an operand and all operands inside of it.
+/// Calls `f` with an operand and all operands inside it.
 pub fn inside<'a>(value: &'a Value, f: &mut dyn FnMut(&'a Value)) {
     f(value);
     match value {
