@@ -1,4 +1,4 @@
-//! `@secret` at places where it hides nothing, and misspellings of it. The author would believe that the keys are
+//! `@secret` at places where it hides nothing, and misspellings of it: the author would believe that the value is
 //! hidden.
 
 use std::collections::HashSet;

@@ -8,7 +8,7 @@ use super::Lower;
 use super::control::{Next, Node, Scope};
 use crate::source::Span;
 
-/// The successors after the open scopes.
+/// Where `return`, `break` and `continue` lead.
 #[derive(Clone, Default)]
 pub struct Leave {
     control: Option<String>,

@@ -240,7 +240,7 @@ impl Liveness<'_> {
             }
             Node::Table(at) => {
                 let table = &pipeline.tables[at];
-                // Possibly no action runs.
+                // A table with a key, or without a default action, may run no action.
                 let mut live = if table.default_entry.is_some() && table.key.is_empty() {
                     Live::none(self.model)
                 } else {

@@ -123,7 +123,7 @@ fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) -> bo
     changed
 }
 
-/// The action and the next node of a node that no control plane sees.
+/// The action and the successor of a node that no control plane sees.
 pub fn internal(
     pipeline: &Pipeline,
     node: Node,

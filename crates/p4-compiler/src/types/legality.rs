@@ -82,7 +82,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks the names by which a controller knows an action's parameters.
+    /// Checks that an action's parameters have different names for a controller.
     fn legal_parameter_names(&mut self, parameters: &[usize]) {
         let mut firsts: HashMap<String, Span> = HashMap::new();
         for id in parameters {

@@ -4,8 +4,8 @@ use super::rules::Rules;
 use crate::syntax::ast::{EntrySyntax, Expr, Property, Table};
 
 impl Rules<'_> {
-    /// A table may have priorities if its key needs them and its entries are not all constant. If only some entries
-    /// have one, the others follow from it, so the first must have one.
+    /// A table may have priorities if its key needs them and its `entries` are not `const`. If only some entries have
+    /// one, the others follow from it, so the first must have one.
     pub(super) fn priorities(&mut self, decl: &Table) {
         for property in &decl.properties {
             let Property::Entries { is_const, list } = property else {

@@ -127,7 +127,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks the names by which a controller knows the fields of a key.
+    /// Checks that the fields of a key have different names for a controller.
     pub fn legal_key_names(&mut self, table: &Table) {
         let has_own = |key: &Key| name_annotation(&key.annotations).is_some();
         let mut firsts: HashMap<&str, &Key> = HashMap::new();
