@@ -217,7 +217,6 @@ pub enum Judgement {
     Deny,
 }
 
-/// Collects the diagnostics of every pass.
 #[derive(Default)]
 pub struct Sink {
     raw: Vec<Raw>,
@@ -268,7 +267,6 @@ impl Sink {
         &mut self.raw[at]
     }
 
-    /// The last diagnostic, for adding notes to it.
     pub fn last(&mut self) -> Option<&mut Raw> {
         self.raw.last_mut()
     }

@@ -280,7 +280,6 @@ impl Printer {
         }
     }
 
-    /// Lays out brackets over several lines.
     fn group(&mut self, group: &Group, level: usize) {
         self.piece(group.open, level + 1);
         let elements = elements(&group.nodes);

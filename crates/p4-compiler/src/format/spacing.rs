@@ -152,7 +152,6 @@ impl Walk {
         }
     }
 
-    /// Sets the roles of brackets and operators.
     fn mark(
         &mut self,
         pieces: &mut [Piece],

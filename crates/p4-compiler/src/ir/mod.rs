@@ -367,7 +367,6 @@ pub struct Program {
     pub instances: Vec<Instance>,
     pub globals: Vec<InstanceId>,
     pub main: Option<InstanceId>,
-    /// Declarations and lookups of names, for the lints.
     pub names: crate::types::scope::Names,
 }
 

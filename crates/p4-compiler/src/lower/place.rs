@@ -15,7 +15,6 @@ use crate::types::const_eval::mask;
 
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// A field of a header or of metadata.
     Field {
         header: String,
         field: String,
@@ -75,7 +74,6 @@ pub enum Place {
         stack: String,
         index: Value,
     },
-    /// A field of `stack.last`.
     LastField {
         stack: String,
         field: String,

@@ -574,8 +574,8 @@ fn max_size(table: &ir::Table, size: u64) -> u32 {
     u32::try_from(max).unwrap_or(u32::MAX)
 }
 
-/// The size without a `size`. Like p4c it counts the initial entries even if they are not constant; 1024 or more of them
-/// leave no room for a controller's entries.
+/// The size without a `size`. Like p4c it counts the initial entries even if they are not constant; 1024 or more of
+/// them leave no room for a controller's entries.
 fn default_size(table: &ir::Table) -> u64 {
     let n_entries = table.entries.as_ref().map_or(0, |(_, list)| list.len());
     u64::from(DEFAULT_SIZE).max(n_entries as u64)

@@ -87,7 +87,6 @@ impl Atoms {
         self.linked.clear();
     }
 
-    /// Keeps the facts that `other` has too.
     pub fn meet(&mut self, other: &Self) {
         self.chunks.truncate(other.chunks.len());
         for (mine, theirs) in self.chunks.iter_mut().zip(&other.chunks) {

@@ -158,7 +158,6 @@ fn reachable(body: &[Primitive]) -> Vec<bool> {
     reached
 }
 
-/// Tidies all actions; returns whether anything changed.
 pub fn tidy(program: &mut Program) -> bool {
     let mut changed = false;
     for action in &mut program.actions {

@@ -60,7 +60,6 @@ pub struct HeaderInfo {
     pub rivals: Vec<FieldId>,
 }
 
-/// All storage of a program.
 #[derive(Debug, Default)]
 pub struct Model {
     ids: HashMap<String, HashMap<String, FieldId>>,

@@ -17,7 +17,6 @@ use super::{HashMap, HashSet};
 
 /// The compiler's own header of temporaries and metadata.
 const SCALARS: &str = "scalars";
-/// Padding of metadata up to whole bytes.
 const PADDING: &str = "_padding";
 
 pub fn run(program: &mut Program, visible: &Visible) -> bool {
@@ -205,7 +204,6 @@ fn never_sent(program: &mut Program) {
     }
 }
 
-/// Every header, stack and union that something names.
 fn named(program: &Program) -> HashSet<String> {
     let mut names: HashSet<String> = HashSet::default();
     walk::values(program, &mut |value| match value {

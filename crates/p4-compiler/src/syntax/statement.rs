@@ -351,7 +351,6 @@ impl Parser<'_> {
         Ok(SwitchCase { label, body, span })
     }
 
-    /// Whether a label of a `switch` is here.
     fn begins_label(&mut self) -> bool {
         let back = self.at;
         let found = self.speculate(|parser| {

@@ -159,7 +159,6 @@ impl Checker<'_> {
         None
     }
 
-    /// Assigns each argument to its parameter.
     fn slots<'a>(
         &mut self,
         signature: &Signature,

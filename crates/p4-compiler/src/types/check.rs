@@ -77,7 +77,6 @@ pub struct Checker<'a> {
     pub depth: usize,
     /// Names of generic functions and blocks whose bodies are being checked.
     pub open_generics: Vec<Span>,
-    /// Number of loops around the current statement.
     pub loops: usize,
     pub unknowns: super::unknown::Unknowns,
     /// Radix of constants that are not decimal, by the place of their values.
@@ -422,7 +421,6 @@ impl Checker<'_> {
             })
     }
 
-    /// Declares parameters as variables in the open scope.
     pub fn declare_parameters(&mut self, parameters: &[ast::Parameter]) -> Vec<VarId> {
         let declare = |parameter: &ast::Parameter, checker: &mut Self| {
             let ty = checker.resolve_type(&parameter.ty);

@@ -142,7 +142,7 @@ impl Checker<'_> {
         )
     }
 
-    /// Rejects a top-level instance of a control or parser: only other controls and parsers and a package instantiate them.
+    /// Rejects a top-level control or parser: only other controls and parsers, and a package, instantiate them.
     pub fn legal_at_top(&mut self, id: usize, name: &ast::Ident) {
         let what = match self.program.instances[id].kind {
             InstanceKind::Control(_) => "control",

@@ -122,7 +122,6 @@ impl Scopes {
         self.stack.pop();
     }
 
-    /// Removes all scopes above the global one.
     pub fn detach(&mut self) -> Vec<HashMap<Rc<str>, (Symbol, Span)>> {
         if self.stack.is_empty() {
             Vec::new()

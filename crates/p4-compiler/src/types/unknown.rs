@@ -20,7 +20,6 @@ pub struct Unknowns {
     /// Names that were reported, each once for each declaration.
     reported: HashSet<(Rc<str>, usize)>,
     declaration: usize,
-    /// The name of the current declaration.
     current: Option<Span>,
     pub action: Option<Span>,
 }
