@@ -1,4 +1,4 @@
-//! What is printed at the end: everything the switch and its ports have counted.
+//! The totals at the end: everything that the switch and its ports have counted.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use dataplane::{GeneratorStatus, Nanos, PortCounters, PortId, Switch};
 use packet_io::PortStatistics;
 use serde_json::{Map, Value, json};
 
-/// Everything counted, at one moment.
+/// All counters at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
     time_ns: Nanos,
@@ -18,7 +18,6 @@ pub(crate) struct Totals {
     generators: Vec<GeneratorStatus>,
 }
 
-/// One port.
 #[derive(Debug, Clone)]
 pub(crate) struct PortTotals {
     pub(crate) id: PortId,
@@ -26,7 +25,7 @@ pub(crate) struct PortTotals {
     pub(crate) statistics: PortStatistics,
     /// How often its interface went down.
     pub(crate) link_down_events: u64,
-    /// How often it was removed.
+    /// How often its interface was removed.
     pub(crate) lost_events: u64,
 }
 
@@ -38,17 +37,17 @@ struct TableTotals {
     entries: usize,
 }
 
-/// How much of the totals a person wants to see.
+/// How much of the totals to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// Ports, and the drop reasons that occurred.
+    /// The ports, and the drop reasons that occurred.
     Short,
     /// Every counter.
     Full,
 }
 
 impl Totals {
-    /// Adds what another worker has counted.
+    /// Adds another worker's totals.
     pub(crate) fn add(&mut self, other: Totals) {
         if self.packets.is_empty() {
             *self = other;
@@ -125,7 +124,7 @@ impl Totals {
         }
     }
 
-    /// One line of JSON, without its end.
+    /// One line of JSON, without its line end.
     pub(crate) fn to_json(&self) -> String {
         let object = |counts: &[(&'static str, u64)]| -> Value {
             let members = counts
@@ -153,7 +152,7 @@ impl Totals {
         .to_string()
     }
 
-    /// For people; several lines.
+    /// Several lines for people.
     pub(crate) fn to_text(&self, detail: Detail) -> String {
         Text {
             totals: self,
