@@ -1,5 +1,4 @@
-//! A switch that is built with parts that the stock one has not: externs that change payloads, and an
-//! offload.
+//! A switch built with parts that the stock one lacks: externs that change payloads, and an offload.
 
 use std::fs;
 use std::sync::Arc;
@@ -129,7 +128,7 @@ fn each_worker_has_an_offload_and_the_totals_are_those_of_all_and_both_sides() {
                 let mut core = core.lock().expect("no panic");
                 core.receive(0, PortId(1), &[1, 2, 3, 4])
             };
-            // It begins with the loop, which is another thread's.
+            // The offload starts with the loop, on another thread.
             let deadline = std::time::Instant::now() + PATIENCE;
             while !is_taken() {
                 assert!(std::time::Instant::now() < deadline, "it does not begin");
