@@ -166,7 +166,6 @@ impl Running {
     }
 }
 
-/// Carries out all operations, or none.
 pub(crate) fn all_or_none(operations: &[Operation], site: &mut Site<'_>) -> Vec<OperationResult> {
     let mut undo = Undo::default();
     let mut attempt = |operation: &Operation| {

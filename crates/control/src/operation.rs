@@ -250,7 +250,6 @@ impl Operation {
         }
     }
 
-    /// Keeps the client data of the changed entity.
     fn keep_note(&self, notes: &mut Notes) {
         match self {
             Self::InsertEntry { table, entry, note } => {

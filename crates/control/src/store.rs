@@ -32,7 +32,7 @@ pub trait Origin: Send + Sync + 'static {
 pub struct JsonOrigin(pub(crate) Arc<[u8]>);
 
 impl JsonOrigin {
-    /// The kind of such pipelines in a store.
+    /// The value of `kind` for such pipelines.
     pub const KIND: &str = "bmv2-json";
 }
 
@@ -55,7 +55,7 @@ pub enum Slot {
     Saved,
 }
 
-/// A pipeline's origin; `None` if no protocol gave one.
+/// A pipeline's origin; `None` if it was set without one.
 pub type OriginOf = Option<Arc<dyn Origin>>;
 
 /// The result of a call. Of a batch, the operations whose result is no error were executed; results missing at the end

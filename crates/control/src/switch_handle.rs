@@ -157,7 +157,7 @@ pub struct SwitchContext<'a> {
     pub ports: &'a [PortStatus],
     /// Callers that wait for a drain; owned by the event loop.
     pub drain_waiters: &'a mut DrainWaiters,
-    /// Updates that the work did, or other work of the same duration; the work itself adds them.
+    /// Cost of the work in updates; the work itself adds it.
     pub n_updates: usize,
     /// The rest of the work, if it is too long for one event-loop iteration.
     pub rest: Option<Work>,

@@ -233,7 +233,6 @@ impl Turn {
         self.make_ready(checked, || operations).await
     }
 
-    /// Has the store keep the result of a call.
     pub(crate) async fn keep(&self, kept: Kept) -> Result<(), Error> {
         let stored = blocking(self.device.store(), |store| store.keep(kept)).await;
         stored.map_err(|error| match error {
@@ -378,7 +377,7 @@ fn packets_between() -> Error {
 pub struct Saved(Turn, Arc<Pipeline>);
 
 impl Saved {
-    /// Returns the pipeline when it is stored, and ends the exclusive access.
+    /// Waits until the pipeline is stored, returns it and ends the exclusive access.
     ///
     /// # Errors
     /// [`Error::NotStored`].

@@ -52,7 +52,7 @@ pub(crate) fn expect_one_for_all(
     ))
 }
 
-/// Calls `done` after a number of calls of `tell`.
+/// Calls `done` when every worker has reported.
 pub(crate) struct Countdown {
     n_left: AtomicUsize,
     done: Mutex<Option<Box<dyn FnOnce() + Send>>>,

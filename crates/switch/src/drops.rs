@@ -36,7 +36,6 @@ pub(crate) async fn tell(server: Server, interval: Duration) {
     }
 }
 
-/// A counter that has grown.
 #[derive(Debug, PartialEq, Eq)]
 struct Growth {
     reason: &'static str,

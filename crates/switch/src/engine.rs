@@ -15,7 +15,6 @@ pub(crate) enum EngineOption {
 }
 
 impl EngineOption {
-    /// The name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             EngineOption::Interpreter => "interpreter",

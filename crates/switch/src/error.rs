@@ -106,7 +106,6 @@ impl SwitchError {
     }
 }
 
-/// As [`SwitchError::is_held`].
 pub(crate) fn is_held_port(error: &PortError) -> bool {
     match error {
         PortError::InUse { .. } => true,

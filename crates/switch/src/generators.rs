@@ -16,7 +16,6 @@ pub(crate) struct ReadGenerator {
     starts_now: bool,
 }
 
-/// Reads the frames of all generators.
 pub(crate) fn read(options: &Options) -> Result<Vec<ReadGenerator>, SwitchError> {
     let generators = options.generate.iter().map(|option| {
         Ok(ReadGenerator {

@@ -108,7 +108,6 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-/// Prints clap's help or its error.
 fn of_command_line(error: &clap::Error) -> ExitCode {
     match command_line::print(error).and_then(|()| io::stdout().flush()) {
         Err(source) if !error.use_stderr() && source.kind() != io::ErrorKind::BrokenPipe => {

@@ -113,7 +113,6 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<Log, SwitchErr
     Ok(log)
 }
 
-/// Formats events as lines.
 fn layer(format: LogFormat, lines: Lines) -> Box<dyn Layer<Registry> + Send + Sync> {
     let layer = tracing_subscriber::fmt::layer().with_writer(lines);
     let layer = layer.with_target(false).with_ansi(false);
@@ -215,7 +214,6 @@ fn write_lines(mut output: impl Write, queued: &Receiver<Vec<u8>>, lines: &Lines
     }
 }
 
-/// The place where events become lines.
 #[derive(Clone)]
 struct Lines(Arc<Queue>);
 
@@ -281,7 +279,6 @@ impl Queue {
         is_sent
     }
 
-    /// Calls `act` with an event's allowance.
     fn with<R>(&self, event: &str, act: impl FnOnce(&mut Allowance) -> R) -> R {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         act(events.entry(event.to_owned()).or_default())
@@ -360,7 +357,6 @@ impl<S> Filter<S> for Budgets {
     }
 }
 
-/// Queues a line.
 struct LineWriter<'a> {
     queue: &'a Queue,
     is_warning: bool,

@@ -37,7 +37,6 @@ const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
     silent_max: Duration::from_secs(10),
 };
 
-/// What answers are made of.
 pub(crate) struct Served {
     handle: LoopHandle,
     server: Server,
@@ -109,7 +108,6 @@ pub(crate) async fn text(served: &Served) -> Option<String> {
     Some(metrics.text)
 }
 
-/// A text under construction.
 #[derive(Default)]
 struct Metrics {
     text: String,
@@ -136,7 +134,6 @@ impl Metrics {
         let _ = writeln!(self.text, " {value}");
     }
 
-    /// Writes a family of one counter.
     fn counter(&mut self, name: &str, help: &str, value: u64) {
         self.family(name, "counter", help);
         self.sample(name, &[], value);
@@ -158,7 +155,6 @@ impl Metrics {
     }
 }
 
-/// Escapes a label's value.
 fn escape(value: &str) -> String {
     let value = value.replace('\\', "\\\\");
     value.replace('"', "\\\"").replace('\n', "\\n")

@@ -169,7 +169,6 @@ impl Opening {
 pub(crate) struct OpenPorts {
     /// One list for each worker; all have the same ports in the same order.
     pub(crate) workers: Vec<Vec<OpenPort>>,
-    /// The ports on interfaces.
     pub(crate) watched: Vec<Watched>,
 }
 
@@ -242,7 +241,6 @@ pub(crate) fn open(
     Ok(OpenPorts { workers, watched })
 }
 
-/// Sets when the frames of captures arrive.
 fn start_captures(
     captures: &mut [(&PortOption, Observers, PcapPort)],
     bmv2: Option<&Bmv2>,

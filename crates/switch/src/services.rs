@@ -408,7 +408,6 @@ async fn set_up_or_restore(
     Ok(in_force)
 }
 
-/// Sets the program, then writes the entries.
 async fn set_up(
     server: &Server,
     program: LoadedProgram,

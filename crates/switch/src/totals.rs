@@ -6,7 +6,6 @@ use dataplane::{GeneratorStatus, Nanos, PortCounters, PortId, Switch};
 use packet_io::PortStatistics;
 use serde_json::{Map, Value, json};
 
-/// All counters at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
     time_ns: Nanos,
@@ -47,7 +46,6 @@ pub(crate) enum Detail {
 }
 
 impl Totals {
-    /// Adds another worker's totals.
     pub(crate) fn add(&mut self, other: Totals) {
         if self.packets.is_empty() {
             *self = other;

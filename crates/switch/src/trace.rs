@@ -15,7 +15,6 @@ use crate::say;
 /// The sink of the events, and the handle to its result.
 type Trace = (Box<dyn TraceSink>, TraceEnd);
 
-/// Makes the sink for `--trace` or `--trace-to`.
 pub(crate) fn sink(options: &Options) -> Result<Option<Trace>, SwitchError> {
     let out: Box<dyn Write + Send> = match &options.trace_to {
         _ if options.trace => Box::new(io::stdout()),
@@ -79,7 +78,7 @@ struct TextTrace {
     renderer: TraceRenderer,
     out: Box<dyn Write + Send>,
     is_broken: bool,
-    /// For [`TraceEnd`].
+    /// Shared with [`TraceEnd`].
     error: Arc<Mutex<Option<io::Error>>>,
 }
 

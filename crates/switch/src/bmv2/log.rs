@@ -228,7 +228,6 @@ impl Queue {
     }
 }
 
-/// The state of the writing thread.
 struct Writer {
     out: Out,
     from: Severity,

@@ -137,7 +137,6 @@ pub(crate) enum LogTo {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mistake(String);
 
-/// The result of reading a command line.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// Run a switch, after printing the notices.
@@ -202,7 +201,6 @@ pub(crate) fn translate(
     request.finish()
 }
 
-/// The state of reading a command line.
 struct Request {
     name: Name,
     seen: Vec<&'static str>,
@@ -652,7 +650,6 @@ fn ip_address(spec: &Spec, text: &str) -> Result<IpAddr, Mistake> {
     })
 }
 
-/// Lists every option with its meaning.
 fn help(name: Name) -> String {
     let mut out = format!(
         "Usage: {} [options] PROGRAM.json [-- options of the target]\n\nReprise's switch with BMv2's command line; docs/from-bmv2.md has the differences.\n",

@@ -4,7 +4,6 @@
 
 use super::{Mistake, Name};
 
-/// The effect of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Does {
     Help,
@@ -50,7 +49,7 @@ pub(super) enum Takes {
     Nothing,
     /// One word, with its name in the help.
     Value(&'static str),
-    /// One word that is no option, or nothing.
+    /// An optional word.
     Optional(&'static str),
 }
 
@@ -121,7 +120,6 @@ const fn of_grpc(spec: Spec) -> Spec {
     behind(Place::TargetOf(Name::SimpleSwitchGrpc), spec)
 }
 
-/// All options of both programs.
 pub(super) const OPTIONS: &[Spec] = &[
     short('h', general("help", Nothing, D::Help, "this list")),
     short(

@@ -34,7 +34,6 @@ pub(crate) fn observe(
     Ok(observers)
 }
 
-/// Wraps a port with its observers.
 pub(crate) fn observed(port: Box<dyn Port>, observers: &[SharedObserver]) -> Box<dyn Port> {
     observers.iter().fold(port, |port, observer| {
         Box::new(ObservedPort::new(port, Arc::clone(observer)))

@@ -72,7 +72,6 @@ impl Turn {
     }
 }
 
-/// `/healthz`.
 pub(super) async fn healthz(State(served): State<Arc<Served>>) -> (StatusCode, String) {
     answer(
         served
@@ -84,7 +83,6 @@ pub(super) async fn healthz(State(served): State<Arc<Served>>) -> (StatusCode, S
     )
 }
 
-/// `/readyz`.
 pub(super) async fn readyz(State(served): State<Arc<Served>>) -> (StatusCode, String) {
     let stuck_loops = served.turns.stuck(&served.handle).await;
     if !stuck_loops.is_empty() {

@@ -33,7 +33,6 @@ pub(crate) struct Selection {
     pub(crate) told: Mutex<BTreeSet<String>>,
 }
 
-/// The values that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Selected {
     cells: Vec<Cell>,

@@ -121,7 +121,7 @@ impl Controller {
         digest.expect("a name").id
     }
 
-    /// Subscribes to a digest for each station, with none repeated before it is acknowledged.
+    /// Asks for one station in each list, and for no repetition before the list is acknowledged.
     fn ask_for_stations(&mut self) {
         let config = Config {
             max_timeout_ns: 0,
