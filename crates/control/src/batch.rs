@@ -112,8 +112,8 @@ impl Running {
         n_updates
     }
 
-    /// Carries out the operations before the first one on a generator. This runs beside the switch that forwards, and
-    /// generators belong to that switch.
+    /// Executes the operations before the first one on a generator, beside the switch that forwards, to which generators
+    /// belong.
     pub(crate) fn go_ahead(&mut self, site: &mut Site<'_>) {
         while !self.is_over
             && let Some(operation) = Arc::clone(&self.batch).operations.get(self.results.len())

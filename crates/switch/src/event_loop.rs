@@ -197,7 +197,7 @@ pub(crate) struct EventLoop {
     offload: Option<Box<dyn Offload>>,
     /// Its status as last logged.
     offload_told: Option<OffloadStatus>,
-    /// What it left to the engine of the program that it last forwarded, by the program's generation.
+    /// Generation of the program that it last forwarded, and what it left of that to the engine.
     offload_left: Option<(u64, Vec<Interpreted>)>,
     explains_offload: bool,
     kernel: Option<Kernel>,

@@ -304,7 +304,7 @@ fn port_counters(metrics: &mut Metrics, counted: &Counted) {
     }
 }
 
-/// Of ports on interfaces.
+/// For ports on interfaces only.
 fn port_states(metrics: &mut Metrics, counted: &Counted) {
     let name = "reprise_port_link";
     let help = "Whether the interface is up, down, or lost (removed): 1 for what it is.";
@@ -322,7 +322,7 @@ fn port_states(metrics: &mut Metrics, counted: &Counted) {
     }
 }
 
-/// Of ports on interfaces.
+/// For ports on interfaces only.
 fn port_queues(metrics: &mut Metrics, counted: &Counted) {
     let name = "reprise_port_unserved_queues";
     let help = "Receive queues of the interface that the port does not serve.";
@@ -334,7 +334,7 @@ fn port_queues(metrics: &mut Metrics, counted: &Counted) {
     }
 }
 
-/// Of ports that an offload serves.
+/// For ports that an offload serves only.
 fn port_offloads(metrics: &mut Metrics, counted: &Counted) {
     let name = "reprise_port_offloaded";
     let help = "1 where the offload of the port forwards beside the engine, 0 where it does not.";

@@ -157,7 +157,7 @@ impl EventLoop {
         matches!(status, Some(OffloadStatus::Forwarding(_)))
     }
 
-    /// The loop must look itself, since a failing offload does not wake it.
+    /// When to check the offload, which does not wake the loop when it fails.
     pub(super) fn next_check(&self) -> Option<Nanos> {
         let is_asked = self.is_offload_forwarding() && !self.clock.is_virtual();
         is_asked.then_some(self.next_check)
@@ -181,7 +181,7 @@ impl EventLoop {
         }
     }
 
-    /// The loop must look itself, since the offload does not wake it when its last packet has left.
+    /// When to check for drains: the offload does not wake the loop when its last packet has left.
     pub(super) fn next_look_at_drain(&self) -> Option<Nanos> {
         let is_waited_for = self.is_offload_forwarding() && !self.drain_waiters.is_empty();
         is_waited_for.then(|| self.clock.now() + DRAIN_RETRY_NS)
