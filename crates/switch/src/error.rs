@@ -76,7 +76,6 @@ pub(crate) enum SwitchError {
 }
 
 impl SwitchError {
-    /// Lines to print after the message.
     pub(crate) fn details(&self) -> Option<String> {
         match self {
             SwitchError::Compile { rendered, .. } => Some(format!("\n{rendered}")),

@@ -115,10 +115,7 @@ impl Share {
 pub(crate) enum LoopError {
     /// A capture file could not be read or written.
     #[error("port {id}: {source}")]
-    Port {
-        id: PortId,
-        source: PortError,
-    },
+    Port { id: PortId, source: PortError },
     #[error("cannot wait for the ports: {0}")]
     Wait(#[from] io::Error),
 }
@@ -589,7 +586,7 @@ impl EventLoop {
             };
             self.next_place += 1;
             if n_frames > 0 {
-                // Reads the clock again, since it is the time at which these frames arrived.
+                // Reads the clock again, for an exact time in the switch.
                 self.run_switch(self.clock.now())?;
             }
         }

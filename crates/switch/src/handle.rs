@@ -12,7 +12,6 @@ use control::{
 use dataplane::{PayloadSignature, PortId};
 use packet_io::{Port, Waker};
 
-/// Channels to the subscribers of the switches' events.
 #[derive(Clone, Default)]
 struct Subscribers {
     packet_ins: Arc<Mutex<Vec<PacketInSender>>>,
@@ -39,7 +38,6 @@ fn publish<T: Clone>(to: &Mutex<Vec<NoticeSender<T>>>, notice: &T) -> bool {
     !subscribers.is_empty()
 }
 
-/// For other threads: submits work, subscribes, stops.
 #[derive(Clone)]
 pub(crate) struct LoopHandle {
     workers: Arc<[ToWorker]>,
@@ -70,7 +68,6 @@ pub(crate) struct Mailbox {
     waker: Arc<Waker>,
 }
 
-/// Makes the handle, and a mailbox for each worker.
 pub(crate) fn mailboxes(n_workers: usize) -> io::Result<(LoopHandle, Vec<Mailbox>)> {
     let (subscribers, is_stopped) = (Subscribers::default(), Arc::default());
     let (mut workers, mut mailboxes) = (Vec::new(), Vec::new());

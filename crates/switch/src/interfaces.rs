@@ -329,7 +329,6 @@ impl Watch {
         }
     }
 
-    /// Reads the current state of all interfaces.
     fn look_at_all(&mut self) -> std::io::Result<()> {
         let events = packet_io::links()?;
         let is_there = |index: i32| {

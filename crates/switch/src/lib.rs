@@ -170,7 +170,7 @@ pub fn forward(
         let began = Instant::now();
         let result = prepared.workers.run(AfterReplay::Serve);
         let elapsed = began.elapsed();
-        // The loop has ended, even if this thread has panicked.
+        // The loop has ended, even if the thread that stops it has panicked.
         let _ = stopper.join();
         let (totals, result) = prepared.finish(result);
         result?;

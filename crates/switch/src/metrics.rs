@@ -116,7 +116,6 @@ struct Metrics {
 type Labels<'a> = &'a [(&'a str, &'a dyn Display)];
 
 impl Metrics {
-    /// Writes help and type of the samples that follow.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a string does not fail.
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
@@ -165,7 +164,6 @@ fn seconds(ns: u64) -> String {
     format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
-/// The build, and the start of the process.
 fn process(metrics: &mut Metrics, served: &Served) {
     let name = "reprise_build_info";
     metrics.family(name, "gauge", "1; version and build in its labels.");
@@ -479,7 +477,6 @@ fn latencies(metrics: &mut Metrics, counted: &mut Counted) {
     }
 }
 
-/// The kind and the number.
 fn stream_labels(stream: Stream) -> (&'static str, String) {
     match stream {
         Stream::Unicast => ("unicast", String::new()),

@@ -31,7 +31,6 @@ pub(crate) struct OpenPort {
 }
 
 impl OpenPort {
-    /// The same port with observers of its frames.
     fn observed(self, observers: &Observers) -> OpenPort {
         OpenPort {
             port: bmv2::observed(self.port, observers),

@@ -76,7 +76,6 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Reads the certificates and binds the addresses.
     pub(crate) fn bind(
         options: &Options,
         patience: &mut Patience,
@@ -100,7 +99,6 @@ impl Listeners {
 }
 
 impl Services {
-    /// Starts the threads and begins to listen for signals.
     pub(crate) fn start(
         handle: LoopHandle,
         options: &Options,
@@ -602,14 +600,14 @@ fn bind_file(path: &Path, mode: u32) -> io::Result<(Bound, Address)> {
     Ok((Bound::Unix(listener, file), Address::Unix(path.to_owned())))
 }
 
-/// Warns of an address that other machines can reach.
+/// The warning for an address that other machines can reach.
 fn beyond_loopback(service: &str, address: &Address, instead: &str) -> Option<String> {
     address.is_beyond_this_machine().then(|| format!(
         "{service} is served on {address} without password or encryption: whoever reaches it rules the switch; {instead} and a tunnel (ssh -L) keep others out"
     ))
 }
 
-/// Warns of an address that other machines can reach, where TLS encrypts but lets everybody call.
+/// The warning for an address that other machines can reach, where TLS encrypts but lets everybody call.
 fn without_client_certificates(address: &Address) -> Option<String> {
     address.is_beyond_this_machine().then(|| format!(
         "P4Runtime is served on {address} to whoever reaches it, over TLS: --tls-client-ca lets only those in who have a certificate"

@@ -17,7 +17,6 @@ use crate::ports::since_1970_ns;
 /// Interval of the checks that the state file is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// An open state file, and its contents at the start.
 pub(crate) struct StateAtStart {
     path: PathBuf,
     file: StateFile,

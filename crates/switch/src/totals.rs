@@ -36,7 +36,6 @@ struct TableTotals {
     entries: usize,
 }
 
-/// How much of the totals to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
     /// The ports, and the drop reasons that occurred.
@@ -150,7 +149,6 @@ impl Totals {
         .to_string()
     }
 
-    /// Several lines for people.
     pub(crate) fn to_text(&self, detail: Detail) -> String {
         Text {
             totals: self,

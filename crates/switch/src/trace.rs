@@ -12,7 +12,6 @@ use crate::options::Options;
 use crate::owners_file;
 use crate::say;
 
-/// The sink of the events, and the handle to its result.
 type Trace = (Box<dyn TraceSink>, TraceEnd);
 
 pub(crate) fn sink(options: &Options) -> Result<Option<Trace>, SwitchError> {

@@ -585,7 +585,7 @@ mod tests {
             log.write();
             wait_for(&file, number);
         }
-        // The log is closed when its last clone is dropped.
+        // Dropping a clone does not close the log; dropping the last one does.
         drop(log.clone());
         log.tell(Severity::Warn, "of the switch");
         wait_for(&file, 4);

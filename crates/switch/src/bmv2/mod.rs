@@ -30,7 +30,6 @@ use options::{Does, Given, OPTIONS, Place, Spec, Takes};
 /// The port at which `simple_switch_CLI` expects the switch.
 const DEFAULT_THRIFT_PORT: u16 = 9090;
 
-/// Default limit of the number of interfaces.
 const DEFAULT_PORTS_MAX: usize = 512;
 
 /// Defaults: bytes of a log file, and number of older files that are kept.
@@ -81,7 +80,6 @@ impl Name {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bmv2 {
     pub(crate) name: Name,
-    /// Destination of the packet log, if there is one.
     pub(crate) log: Option<LogTo>,
     /// The least severe level that is logged; `None`: nothing.
     pub(crate) log_from: Option<Severity>,
@@ -89,7 +87,6 @@ pub(crate) struct Bmv2 {
     pub(crate) flushes_log: bool,
     /// Bytes of each frame that are logged; 0: none.
     pub(crate) dumped_bytes: usize,
-    /// Folder of the recordings, if there are any.
     pub(crate) recordings: Option<PathBuf>,
     /// When the replay of captures in place of interfaces starts.
     pub(crate) replay_at: Duration,
@@ -139,7 +136,6 @@ pub(crate) struct Mistake(String);
 
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// Run a switch, after printing the notices.
     Run {
         options: Box<Options>,
         notices: Vec<String>,
@@ -568,7 +564,6 @@ fn first_line(error: &clap::Error) -> String {
     line.trim_start_matches("error: ").to_owned()
 }
 
-/// Parses a decimal number within bounds.
 fn number<T>(spec: &Spec, text: &str, min: T, max: T) -> Result<T, Mistake>
 where
     T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy,

@@ -163,7 +163,6 @@ impl EventLoop {
         is_asked.then_some(self.next_check)
     }
 
-    /// Checks whether the offload can go on, if it is time.
     pub(super) fn check_offload(&mut self, now: Nanos) {
         if self.next_check().is_some_and(|at| at <= now) {
             self.switch.check_offload();
@@ -293,7 +292,6 @@ fn tell_notice(notice: &OffloadNotice) {
     }
 }
 
-/// Prints what the offload takes of the program.
 fn explain(status: &OffloadStatus) {
     match status {
         OffloadStatus::Forwarding(left) if left.is_empty() => {

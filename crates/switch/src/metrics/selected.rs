@@ -328,7 +328,6 @@ impl Selection {
     }
 }
 
-/// Writes packets and bytes of each cell and entry.
 pub(super) fn render(metrics: &mut Metrics, selected: &Selected) {
     type Part = (&'static str, fn(CounterValue) -> u64);
     let parts: [Part; 2] = [("packets", |it| it.packets), ("bytes", |it| it.bytes)];
