@@ -134,7 +134,7 @@ pub struct PacketInFrame {
 pub struct IdleTimeoutNotice {
     /// [`Switch::generation`] of the program that has the entry.
     pub generation: u64,
-    /// Key and table of the entry.
+    /// The entry and its table.
     pub idle: IdleTimeout,
 }
 

@@ -428,8 +428,8 @@ impl Committed {
     /// Waits until the pipeline forwards in every worker, returns it and ends the exclusive access.
     ///
     /// # Errors
-    /// [`Error::Refused`]: it forwards, but an operation written to it before could not be repeated.
-    /// [`Error::Stopped`]; `NotStored` if the store fails.
+    /// [`Error::Refused`]: it forwards, but an operation of its initial state was refused. [`Error::Stopped`]; `NotStored`
+    /// if the store fails.
     pub async fn done(self) -> Result<Arc<Pipeline>, Error> {
         let answers = self.answers.all().await?;
         let (replayed, replaced): (Vec<_>, Vec<_>) = answers.into_iter().unzip();

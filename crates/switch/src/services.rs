@@ -549,8 +549,7 @@ impl Service {
     }
 }
 
-/// Binds the address for notifications. If it is BMv2's default, which perhaps nobody uses, a taken address is only a
-/// warning.
+/// Binds the address for notifications. For BMv2's default, which perhaps nobody uses, a failure is only a warning.
 fn notification_socket(
     options: &Options,
     patience: &mut Patience,

@@ -584,7 +584,7 @@ fn a_port_stays_on_an_interface_that_is_renamed() {
             (&told["port"], &told["interface"]),
             (&2.into(), &"c1".into())
         );
-        // Another interface with the port's original name is not the port's.
+        // Another interface gets the port's original name, but the port keeps its own.
         veth_pair("d0", "b1");
         ip("address add 10.0.2.7/24 dev c1");
         let told = event(&switch.wait_for_line(&["interface_has_address"]));
