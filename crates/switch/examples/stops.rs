@@ -65,7 +65,6 @@ impl Port for Watched {
     }
 }
 
-/// Processor time of this thread.
 fn processor_time_ns() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,

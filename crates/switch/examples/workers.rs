@@ -32,7 +32,6 @@ struct Look {
     copies: u64,
 }
 
-/// A worker's first and latest reading.
 type Looks = Arc<Mutex<Option<[Look; 2]>>>;
 
 /// A port that always has frames, and room for everything sent.
@@ -136,7 +135,6 @@ impl Port for Endless {
 /// The rates of all workers together.
 #[derive(Debug, Clone, Copy)]
 struct Rates {
-    /// Copies a second.
     real: f64,
     /// Copies in a second of each worker's processor time, summed over all workers.
     cpu: f64,

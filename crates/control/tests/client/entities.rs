@@ -228,7 +228,6 @@ impl Rig {
         state
     }
 
-    /// Writes a batch, and returns the result of each operation.
     async fn come_to(
         &self,
         atomicity: Atomicity,

@@ -84,7 +84,6 @@ impl Harness {
         }
     }
 
-    /// Every cell of the register `slots`.
     pub fn every_slot(&self, value: u8) -> Operation {
         let slots = self.pipeline.program().register("ingress.slots").unwrap();
         Operation::SetCells(CellValue::Register(slots, vec![value]), 0..N_SLOTS)
@@ -126,7 +125,6 @@ impl Harness {
         all
     }
 
-    /// The addresses of all entries.
     pub async fn addresses(&self) -> Vec<u8> {
         let addresses = self.entries().await.into_iter().map(|entry| {
             let [MatchField::Exact(address)] = &entry.key[..] else {
@@ -139,7 +137,6 @@ impl Harness {
         addresses
     }
 
-    /// A cell of the register `slots`.
     pub async fn slot_value(&self, cell: u64) -> Vec<u8> {
         let slots = self.pipeline.program().register("ingress.slots").unwrap();
         let reading = patiently(self.device.reading()).await.unwrap();
@@ -168,7 +165,6 @@ impl Harness {
     }
 }
 
-/// Cells of the register `slots`.
 pub const N_SLOTS: u64 = 131_072;
 
 pub fn key(dst: u8) -> Vec<MatchField> {

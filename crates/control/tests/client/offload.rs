@@ -15,7 +15,6 @@ use super::double::{Core, Double, Takes, program};
 use super::harness::{bare, key, patiently};
 use super::memory_loop::MemoryLoop;
 
-/// The loop's clock as it stands.
 const NOW: u64 = 1_000;
 
 /// A device whose workers have an offload each.

@@ -46,7 +46,6 @@ impl EngineFactory for Slow {
     }
 }
 
-/// What a worker's compilation waits for.
 struct Compiler {
     begun: Receiver<ThreadId>,
     allow: Sender<Allowed>,

@@ -62,7 +62,6 @@ impl MemoryLoop {
         inside.pump();
     }
 
-    /// Sets the clock forward.
     pub fn advance(&self, ns: Nanos) {
         let mut inside = self.0[0].inside();
         inside.now += ns;
@@ -240,7 +239,6 @@ impl Inside {
         }
     }
 
-    /// Runs the work and returns its rest.
     fn run(&mut self, work: Work) -> Option<Work> {
         let mut context = SwitchContext {
             switch: &mut self.switch,

@@ -8,7 +8,6 @@ use crate::support::{Running, TemporaryFolder, program, run};
 use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port, Waiter};
 use serde_json::Value;
 
-/// How long a test waits for frames that it expects.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn frame(number: u8, len: usize) -> Vec<u8> {
@@ -59,7 +58,6 @@ fn arguments<'a>(own: &[&'a str], forward: &'a [String]) -> Vec<&'a str> {
         .collect()
 }
 
-/// The totals that `--json` prints.
 fn totals(stdout: &str) -> Value {
     let line = stdout.lines().last().expect("a line");
     serde_json::from_str(line).expect("JSON")

@@ -22,7 +22,6 @@ use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 use tonic::transport::Channel;
 
-/// How long a test waits for frames that it expects.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The first generator's id in P4Runtime.
@@ -74,7 +73,6 @@ fn arguments<'a>(own: &[&'a str], others: &'a [String]) -> Vec<&'a str> {
     own.iter().copied().chain(others).collect()
 }
 
-/// The totals that `--json` prints.
 fn totals(stdout: &str) -> Value {
     let line = stdout.lines().last().expect("a line");
     serde_json::from_str(line).expect("JSON")
@@ -216,7 +214,6 @@ fn what_cannot_be_generated_keeps_the_switch_from_starting() {
     }
 }
 
-/// Receives this many frames.
 fn receive(port: &mut AfPacketPort, n_frames: usize) -> Vec<u8> {
     let (mut numbers, mut waiter) = (Vec::new(), Waiter::default());
     while numbers.len() < n_frames {
@@ -337,7 +334,6 @@ fn a_switch_that_is_stopped_while_it_generates_accounts_for_every_frame() {
     );
 }
 
-/// The primary controller.
 struct Controller {
     client: P4RuntimeClient<Channel>,
     /// This client stays primary while the stream is open.

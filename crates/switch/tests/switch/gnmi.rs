@@ -214,7 +214,6 @@ impl Gnmi {
     }
 }
 
-/// The next update.
 async fn told(answers: &mut Streaming<SubscribeResponse>) -> Vec<Value> {
     let answer = answers.message().await.expect("an answer").expect("one");
     let Some(Response::Update(notification)) = answer.response else {

@@ -51,7 +51,6 @@ fn event(line: &str) -> Value {
     event
 }
 
-/// The value of a sample.
 fn metric(switch: &Running, sample: &str) -> u64 {
     let (_, text) = http_get(switch, "/metrics");
     let line = text.lines().find_map(|line| line.strip_prefix(sample));
@@ -253,7 +252,6 @@ impl OtherNamespace {
         OtherNamespace(child)
     }
 
-    /// Runs `ip` in the namespace.
     fn ip(&self, arguments: &str) {
         let process = self.0.id().to_string();
         let status = Command::new("nsenter")
@@ -528,7 +526,6 @@ fn news_that_the_kernel_could_not_keep_are_made_good_by_a_look_at_all() {
     );
 }
 
-/// Sets the limit of open files of a running switch.
 fn limit_descriptors(switch: &Running, limit: &str) {
     let process = switch.id().to_string();
     let status = Command::new("prlimit")

@@ -54,14 +54,12 @@ fn start() -> Running {
     switch
 }
 
-/// A frame between two stations.
 fn frame(to: u8, from: u8) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 0x88, 0xb5];
     frame.resize(60, 7);
     frame
 }
 
-/// The primary controller.
 struct Controller {
     runtime: Runtime,
     client: P4RuntimeClient<Channel>,
@@ -187,7 +185,6 @@ impl Controller {
         answer.expect("no error").and_then(|it| it.update)
     }
 
-    /// The next list of digests.
     fn list(&mut self) -> DigestList {
         match self.next() {
             Some(ResponseUpdate::Digest(list)) => list,
@@ -224,7 +221,6 @@ impl Controller {
     }
 }
 
-/// Stations and ports of a list.
 fn stations(list: &DigestList) -> Vec<(u8, u8)> {
     let member = |data: &Data| match data {
         Data::Bitstring(bytes) => bytes.last().copied(),

@@ -39,7 +39,6 @@ fn metrics(switch: &Running) -> String {
     text
 }
 
-/// Waits until the metrics have a line.
 fn wait_for_line(switch: &Running, line: &str) -> String {
     let began = Instant::now();
     loop {
@@ -261,7 +260,6 @@ fn the_build_the_start_and_the_longest_times_are_there() {
     switch.stop("-TERM");
 }
 
-/// Sends every packet to the CPU port.
 const TO_CPU: &str = "\
 #include <v1model.p4>
 struct headers_t {}

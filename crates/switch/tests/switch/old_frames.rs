@@ -50,7 +50,6 @@ fn outside(interface: &str) -> AfPacketPort {
     AfPacketPort::open(interface, AfPacketConfig::default()).expect("an interface that is up")
 }
 
-/// Waits until the process is stopped.
 fn await_stopped(switch: &Running) {
     let start = Instant::now();
     let path = format!("/proc/{}/stat", switch.id());

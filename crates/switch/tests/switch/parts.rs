@@ -33,7 +33,6 @@ fn masked_json(folder: &TemporaryFolder) -> String {
     folder.file("masked.json", json.expect("JSON of strings and numbers"))
 }
 
-/// Ports of a switch, with their numbers.
 type Ports = Vec<(u16, Box<dyn Port>)>;
 
 /// Ports 1 and 2, and the cables' other ends.

@@ -34,7 +34,6 @@ fn start(arguments: &[&str]) -> Running {
     Running::start(&[&own[..], arguments].concat())
 }
 
-/// Reads everything that a controller can read.
 async fn read(switch: &Running) -> Vec<Kind> {
     let address = switch.ready.split("P4Runtime on ").nth(1).expect("it");
     let address = address.split(',').next().expect("an address");

@@ -428,7 +428,6 @@ fn too_few_descriptors_are_said_whoever_would_have_found_none() {
     }
 }
 
-/// Line ends in names of files or programs are escaped.
 #[test]
 fn a_name_with_a_lines_end_forges_no_line() {
     let folder = TemporaryFolder::new("forged");

@@ -125,7 +125,6 @@ impl Controller {
         self.client.write(request).await.map(drop)
     }
 
-    /// The value of a register's cell.
     async fn cell(&mut self, register: u32, index: i64) -> Vec<u8> {
         let wanted = RegisterEntry {
             register_id: register,
@@ -191,7 +190,6 @@ impl Controller {
     }
 }
 
-/// An update of a register's cell.
 fn cell(register: u32, index: i64, value: u8) -> Update {
     let entry = RegisterEntry {
         register_id: register,
@@ -496,7 +494,6 @@ fn mount(disk: &Path) {
     assert!(mount.expect("mount starts").success());
 }
 
-/// Fills a file system.
 fn fill(with: &Path) {
     let mut file = File::create(with).expect("a file");
     while file.write_all(&[1; 4096]).is_ok() {}

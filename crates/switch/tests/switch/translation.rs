@@ -28,7 +28,6 @@ use tonic::{Code, Status, Streaming};
 
 const ELECTION_ID: Option<Uint128> = Some(Uint128 { high: 0, low: 1 });
 
-/// The primary controller of a switch with the program.
 struct Controller {
     client: P4RuntimeClient<Channel>,
     requests: UnboundedSender<StreamMessageRequest>,

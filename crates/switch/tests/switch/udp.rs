@@ -8,7 +8,6 @@ use crate::namespace::{in_namespace, ip};
 use crate::support::{Running, TemporaryFolder};
 use serde_json::Value;
 
-/// How long a test waits for datagrams that it expects.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const N_PACKETS: u8 = 50;

@@ -18,7 +18,6 @@ use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest};
 use serde_json::Value;
 
-/// How long a test waits for datagrams that it expects.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One flow each: the senders have different ports.
@@ -142,7 +141,6 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-/// Reads everything of a kind, or returns the error.
 fn read(grpc: &str, kind: Kind) -> Result<Vec<Entity>, String> {
     let request = ReadRequest {
         device_id: 1,

@@ -33,14 +33,12 @@ pub struct Issued {
     pub key: String,
 }
 
-/// The paths of a certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     pub certificate: PathBuf,
     pub key: PathBuf,
 }
 
-/// When a certificate is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Good {
     Now,
@@ -68,7 +66,6 @@ impl Authority {
         }
     }
 
-    /// Its private key, in PEM.
     pub fn key(&self) -> String {
         self.key.clone()
     }
@@ -102,7 +99,6 @@ impl Authority {
         }
     }
 
-    /// Writes its own certificate to a file.
     pub fn write(&self, folder: &Path, name: &str) -> PathBuf {
         write(folder.join(name), &self.pem)
     }

@@ -115,7 +115,6 @@ impl Full {
         assert_eq!(receive(&mut self.one, 1), [[100 + number; 60]]);
     }
 
-    /// Runs work between two iterations of the loop.
     fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut SwitchContext<'_>) -> T + Send + 'static,
@@ -136,7 +135,6 @@ impl Full {
         }
     }
 
-    /// Starts a drain.
     fn drain(&self) -> tokio::sync::oneshot::Receiver<()> {
         let (done, is_done) = tokio::sync::oneshot::channel();
         self.work(move |context| {
@@ -152,7 +150,6 @@ impl Full {
     }
 }
 
-/// The frames that waited.
 fn waiting() -> Vec<Vec<u8>> {
     (1..=N_WAITING).map(|number| vec![number; 60]).collect()
 }

@@ -257,7 +257,6 @@ fn an_offload_that_fails_between_two_calls_is_taken_out_without_another_event() 
     }
 }
 
-/// The lines of a log.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<u8>>>);
 

@@ -91,12 +91,10 @@ struct Case {
     wait: Wait,
 }
 
-/// A running loop whose port 1 is flooded.
 struct Flooded {
     handle: LoopHandle,
     running: thread::JoinHandle<()>,
     n_frames: Arc<AtomicU64>,
-    /// The other end of port 2.
     two: MemoryPort,
     packet_ins: tokio::sync::mpsc::Receiver<PacketInFrame>,
 }
@@ -171,7 +169,6 @@ impl Case {
 }
 
 impl Flooded {
-    /// Runs something on the loop's thread.
     fn call<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut SwitchContext<'_>) -> R + Send + 'static,
@@ -196,7 +193,6 @@ impl Flooded {
         assert!(times[N_CALLS / 2] < ANSWER, "calls took {times:?}");
     }
 
-    /// An entry without packets becomes idle.
     fn idle_entries_are_told(&self) {
         self.call(|context| {
             let program = context.switch.program().expect("a program");

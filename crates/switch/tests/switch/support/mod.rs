@@ -28,7 +28,6 @@ pub fn switch(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the switch to its end.
 pub fn run(arguments: &[&str]) -> Output {
     switch(arguments).output().expect("the switch starts")
 }
@@ -51,11 +50,9 @@ pub fn error(exit_code: i32, arguments: &[&str]) -> String {
 /// A switch that is up. Killed if the test ends without stopping it.
 pub struct Running {
     child: Child,
-    /// Lines of standard error.
     lines: Receiver<String>,
     /// The lines before the ready line.
     pub before: Vec<String>,
-    /// The ready line.
     pub ready: String,
 }
 
@@ -71,7 +68,6 @@ impl Running {
         Running::of(switch(arguments))
     }
 
-    /// Starts a switch with a command.
     pub fn of(mut command: Command) -> Running {
         let mut child = command
             .stdout(Stdio::piped())
