@@ -152,7 +152,6 @@ impl Issue for Authority {
     }
 }
 
-/// Identifies a member's certificate.
 pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> Fingerprint {
     Sha256::digest(certificate).into()
 }

@@ -80,7 +80,6 @@ enum Joined {
     Yes,
 }
 
-/// Runs one connection until it ends.
 async fn attend(
     stream: TcpStream,
     from: IpAddr,

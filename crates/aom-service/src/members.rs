@@ -32,7 +32,6 @@ pub enum FromMember {
         member: String,
         /// The fingerprint of the certificate that the TLS client showed.
         fingerprint: Fingerprint,
-        /// The key that verifies the member's confirms.
         confirm_key: Option<PublicKey>,
         /// Gets a channel with the service's messages to this connection, or the reason for the refusal with the
         /// operator's next step.

@@ -55,7 +55,6 @@ pub enum Variant {
 pub struct MemberAdd {
     pub group: String,
     pub member: String,
-    /// The MAC, IP address and UDP port at which the member receives.
     pub mac: String,
     pub ip: Ipv4Addr,
     pub udp_port: u16,
@@ -91,12 +90,9 @@ pub enum Answer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupView {
     pub group: String,
-    /// The group number in packets.
     pub number: u16,
-    /// The IPv4 destination of requests.
     pub address: Option<Ipv4Addr>,
     pub variant: Variant,
-    /// Whether members confirm to each other before they deliver.
     pub byzantine: bool,
     /// The current epoch; 0 before the first.
     pub epoch: u64,
@@ -116,11 +112,9 @@ pub struct GroupView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum GroupState {
-    /// The switch stamps them.
     Active,
-    /// An epoch change is in progress, and the switch stamps none.
+    /// An epoch change is in progress; the switch stamps no requests.
     Advancing,
-    /// The switch stamps none.
     Inactive {
         /// The reason, with the next step.
         because: String,
@@ -132,7 +126,6 @@ pub struct MemberView {
     pub member: String,
     /// The receiver number in the current epoch; absent if the member does not receive in it.
     pub receiver: Option<u8>,
-    /// The MAC, IP address and UDP port at which the member receives.
     pub mac: String,
     pub ip: Ipv4Addr,
     pub udp_port: u16,

@@ -287,7 +287,7 @@ impl Core {
         format!("; of its {n_receivers} receivers {may_lie}{absent}")
     }
 
-    /// Begins a new epoch after a change of members. If none can begin, the group is halted.
+    /// Begins a new epoch after a change of members. If none can begin, the group is left without an epoch.
     async fn renew(&mut self, name: &str) -> Result<(), ServiceError> {
         let waits = self
             .state

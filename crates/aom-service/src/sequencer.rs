@@ -386,7 +386,6 @@ impl Connection {
         self.instance
     }
 
-    /// Loads the program with this cookie.
     pub(crate) async fn load(&mut self, cookie: u64) -> Result<(), ConnectionError> {
         let Sequencer {
             p4info,

@@ -175,7 +175,6 @@ pub(crate) struct Core {
 /// The connection to the switch, or why there is none.
 pub(crate) struct Switch {
     pub(crate) connection: Option<Connection>,
-    /// Why there is no connection.
     pub(crate) because: String,
     retry_at: Instant,
     retry_after: Duration,

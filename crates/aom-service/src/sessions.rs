@@ -123,7 +123,6 @@ fn told_of(name: &str, group: &Group, member: &str, confirm_key: Option<PublicKe
 }
 
 impl Core {
-    /// Handles a connection's message.
     pub(crate) fn hear(&mut self, message: FromMember) {
         match message {
             FromMember::Installed {

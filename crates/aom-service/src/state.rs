@@ -25,7 +25,8 @@ pub(crate) struct State {
     pub(crate) version: u32,
     /// The cookie of the switch's pipeline. A pipeline with another cookie has lost the service's writes.
     pub(crate) cookie: u64,
-    /// The switch's process. Another process has lost the last sequence numbers, whatever its state file restored.
+    /// Identifies the switch's process. Another process has lost the last sequence numbers, whatever its state file
+    /// restored.
     #[serde(default)]
     pub(crate) instance: u64,
     pub(crate) groups: BTreeMap<String, Group>,
@@ -89,7 +90,6 @@ pub(crate) struct Member {
     pub(crate) ip: Ipv4Addr,
     pub(crate) udp_port: u16,
     pub(crate) switch_port: u16,
-    /// The fingerprint of the member's certificate.
     #[serde(with = "hex")]
     pub(crate) fingerprint: Fingerprint,
     /// The key of the process that was connected when the last epoch began. In a Byzantine group a member without a key
@@ -196,7 +196,6 @@ impl Group {
         self.byzantine && matches!(self.phase, Phase::Resting(_))
     }
 
-    /// Whether an epoch change has begun and is not finished.
     pub(crate) fn is_advancing(&self) -> bool {
         matches!(
             self.phase,
@@ -262,7 +261,6 @@ impl Epoch {
         self.number as u32
     }
 
-    /// A receiver's confirm key.
     pub(crate) fn confirm_key(&self, member: &str) -> Option<PublicKey> {
         let receiver = self.receivers.iter().find(|it| it.name == member);
         receiver.and_then(|it| it.confirm_key)
