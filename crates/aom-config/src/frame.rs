@@ -10,10 +10,8 @@ const LENGTH_BYTES: usize = 4;
 /// The reason why bytes are not a stream of messages. The error does not quote them, since they may be a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The length is 0, or above the bound.
     #[error("expected a message of 1 to {MESSAGE_BYTES_MAX} bytes, found a length of {0}")]
     Length(u32),
-    /// The JSON is not a message of this protocol version.
     #[error(
         "expected one of the protocol's messages in JSON, found something else at byte {0} of it"
     )]

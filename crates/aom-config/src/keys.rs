@@ -17,10 +17,8 @@ pub struct PublicKey(VerifyingKey);
 /// The reason why text is not a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// The text has the wrong length, or characters that are not digits.
     #[error("expected {expected} hexadecimal digits, found {found} characters")]
     Digits { expected: usize, found: usize },
-    /// The digits are not a compressed point of the curve.
     #[error("expected a compressed point of secp256k1, 02 or 03 and 64 digits; this is none")]
     NoPoint,
 }

@@ -32,20 +32,16 @@ pub struct MemberFile {
 /// The reason why text is not a member file. The error does not quote the text, since it contains keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MemberFileError {
-    /// The text is not JSON of this form.
     #[error(
         "line {line}, column {column}: expected a member file (version {MEMBER_FILE_VERSION}), which `reprise aom member add` writes; this is none"
     )]
     Form { line: usize, column: usize },
-    /// The version of the file format is another one.
     #[error(
         "expected a member file of version {MEMBER_FILE_VERSION}, found version {0}: use the reprise that wrote it, or make a new file with `reprise aom member file`"
     )]
     Version(u32),
-    /// The name of the group or member is invalid.
     #[error("{0}")]
     Name(String),
-    /// The text is longer than the bound.
     #[error("expected at most {MEMBER_FILE_BYTES_MAX} bytes, found {0}: this is no member file")]
     Length(usize),
 }
@@ -81,7 +77,6 @@ impl MemberFile {
 }
 
 impl fmt::Display for MemberFile {
-    /// Writes the text of the file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = serde_json::to_string_pretty(self).map_err(|_| fmt::Error)?;
         writeln!(f, "{text}")

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::keys::{PublicKey, TagKey};
 use crate::limits::{NAME_BYTES_MAX, VERSION};
 
-/// A message from a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToService {
@@ -19,7 +18,6 @@ pub enum ToService {
     Installed { epoch: u64 },
 }
 
-/// A message from the service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToMember {

@@ -25,18 +25,14 @@ pub enum Event {
 /// The reason to close a connection; the next one may succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// The bytes are not messages of this protocol.
     #[error("the configuration service does not speak this protocol: {0}")]
     Frame(#[from] FrameError),
-    /// The membership is another group's than the joined one.
     #[error("expected a membership of group \"{expected}\", found one of \"{found}\"")]
     OtherGroup { expected: String, found: String },
-    /// The membership is older than the installed one.
     #[error(
         "the configuration service announced epoch {found} after epoch {installed}, expected a later epoch: its state was lost or restored from an older copy; remove the group there and add it under a new name"
     )]
     Older { installed: u64, found: u64 },
-    /// The service sent nothing for `SILENCE_MAX`.
     #[error("no message from the configuration service for {} s", SILENCE_MAX.as_secs())]
     Silent,
 }

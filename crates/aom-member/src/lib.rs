@@ -2,9 +2,9 @@
 //! [`Joined`] member has a member file, and the configuration service keeps it in its group. For a [`Member`] the
 //! caller supplies the membership.
 //!
-//! The member queues events until the application takes them, at most [`EVENTS_MAX`], and slightly more than
-//! [`EVENT_BYTES_MAX`] of content. When the queue is full, the member stops reading and the kernel's buffer fills. A
-//! datagram that the kernel then discards is reported as a drop, like any other loss.
+//! The member queues events until the application takes them. At [`EVENTS_MAX`] events or [`EVENT_BYTES_MAX`] of
+//! content it stops reading, and the kernel's buffer fills. A datagram that the kernel then discards is reported as a
+//! drop, like any other loss.
 
 mod joined;
 mod mailbox;
@@ -31,7 +31,7 @@ pub use joined::{JoinError, Joined};
 pub use receiving::Counters;
 pub use sender::{SendError, Sender};
 
-/// The most events in the queue to the application.
+/// The number of queued events at which the member stops reading.
 pub const EVENTS_MAX: usize = 4096;
 /// The bytes of queued messages and certificates at which the member stops reading.
 pub const EVENT_BYTES_MAX: usize = 16 << 20;

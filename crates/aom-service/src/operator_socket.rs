@@ -32,7 +32,6 @@ pub enum AskError {
     NotThere { folder: PathBuf },
     #[error("{}: this folder is not yours, and the service takes requests from its owner only", folder.display())]
     NotYours { folder: PathBuf },
-    /// The connection ended before the answer.
     #[error(
         "the configuration service did not answer ({0}), so the command may have been carried out: check with `reprise aom group show`"
     )]

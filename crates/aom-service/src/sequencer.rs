@@ -67,7 +67,6 @@ pub enum SequencerError {
         "expected the program of a sequencer, p4/aom_hm.p4, p4/aom_hm_rounds.p4 or p4/aom_pk.p4: {0}"
     )]
     Program(#[from] ProgramError),
-    /// The source MAC is invalid.
     #[error("{0}")]
     Mac(String),
 }
@@ -259,12 +258,10 @@ pub(crate) struct Connection {
 pub enum ConnectionError {
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The switch runs another program.
     #[error(
         "expected a switch without a program or with the sequencer's, found another program: use another switch for the sequencer, or replace the program with --replace-program"
     )]
     OtherProgram,
-    /// The switch was restarted, or a program was loaded.
     #[error(
         "the switch has lost its state: it was started anew, or its program was replaced, or something else has written its registers"
     )]

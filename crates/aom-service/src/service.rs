@@ -116,7 +116,6 @@ pub enum ServiceError {
     Connection(#[from] ConnectionError),
     #[error("the system gives no random numbers: {0}")]
     Random(#[from] getrandom::Error),
-    /// The service reached [`Options::stop_at`].
     #[error("stopped at \"{0}\"")]
     StoppedAt(&'static str),
 }

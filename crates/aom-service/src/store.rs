@@ -20,10 +20,8 @@ pub enum StoreError {
         what: &'static str,
         source: io::Error,
     },
-    /// Other users could read the keys.
     #[error("{}: expected a folder that only its owner can use, for it holds keys; found mode {mode:03o}: chmod 700 it", path.display())]
     Mode { path: PathBuf, mode: u32 },
-    /// Another service has locked the folder.
     #[error("{}: another configuration service uses this folder: stop it, or give another folder with --state", path.display())]
     Taken { path: PathBuf },
     /// The file is not a state. The error does not quote it, since it contains keys.

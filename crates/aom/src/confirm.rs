@@ -55,7 +55,7 @@ pub struct Confirming {
     key: SigningKey,
     /// The lowest sequence number that is not settled.
     next: u64,
-    /// If set, the window starts at the receiver's first event, and the flag is cleared.
+    /// Set until the first event of a receiver with `FIRST_PROVED`, which starts the window.
     is_open: bool,
     /// One round for each sequence number from `next` on.
     rounds: VecDeque<Round>,

@@ -30,8 +30,8 @@ pub const SETTLE: Duration = Duration::from_millis(5);
 /// between two packets.
 pub const PATIENCE: Duration = Duration::from_millis(20);
 
-/// How long a message waits for the confirms of other members. Signing and verifying take about 100 us for each member,
-/// and confirms may queue behind those of other messages.
+/// How long a message waits for the confirms of other members. A member signs its own confirm and verifies those of the
+/// others, about 100 us each, and they may queue behind the confirms of other messages.
 pub const CONFIRM_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Passed as a receiver's first sequence number by a member that joins in the middle of an epoch: the receiver starts

@@ -54,7 +54,8 @@ pub(crate) struct Order<S> {
     epoch: u64,
     /// The lowest sequence number that is not settled.
     next: u64,
-    /// If set, the window starts at the first proved sequence number, and the flag is cleared.
+    /// Set until the first proof of a receiver with `FIRST_PROVED`: the window then starts at the proved sequence
+    /// number.
     is_open: bool,
     /// One slot for each sequence number from `next` on.
     slots: VecDeque<S>,

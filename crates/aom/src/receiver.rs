@@ -18,8 +18,8 @@ use crate::wire::{Authenticator, Packet};
 /// Times are durations since any fixed moment, and must never decrease. Work for each datagram: SHA-256 of its message,
 /// and one tag (AOM-HM) or, if the packet is signed, one signature (AOM-PK). Memory:
 ///
-/// - at most [`WINDOW`](crate::limits::WINDOW) sequence numbers, each with its message and
-///   [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) tags per shard, or hashes per signature;
+/// - at most [`WINDOW`](crate::limits::WINDOW) sequence numbers, each with its message and its proof: at most
+///   [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) tags per shard (AOM-HM), or a signature's hashes (AOM-PK);
 /// - [`UNPROVED_BYTES_MAX`](crate::limits::UNPROVED_BYTES_MAX) of messages without a proof;
 /// - events that the caller has not polled: a datagram adds at most two for each sequence number of the window.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Receiver {
         })
     }
 
-    /// Handles a datagram from the sequencer. An invalid one is counted by reason and changes nothing else.
+    /// Handles a datagram from the sequencer. A refused one is counted by reason.
     pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8]) {
         if let Err(refusal) = self.take(now, datagram) {
             self.refused.count(refusal);

@@ -20,12 +20,10 @@ const HEX_DIGITS: usize = 2 * KEY_BYTES;
 pub enum KeyError {
     #[error("{path}: {error}")]
     Io { path: PathBuf, error: io::Error },
-    /// A file exists; a new key never overwrites one.
     #[error(
         "{0}: there is a file of this name, and a key is not written over one: name another, or move it away"
     )]
     Exists(PathBuf),
-    /// Other users could read the key.
     #[error(
         "{path}: expected a file that only its owner can read, found mode {mode:04o}; chmod 600 {path}"
     )]
@@ -34,10 +32,8 @@ pub enum KeyError {
         /// The file's permission bits.
         mode: u32,
     },
-    /// The path is not a regular file.
     #[error("{0}: expected a file, found something else")]
     NoFile(PathBuf),
-    /// The text is not 64 hexadecimal digits.
     #[error(
         "{place}: expected 64 hexadecimal digits, found {found} characters that are not; `reprise-signer key new FILE` makes a key"
     )]
@@ -46,7 +42,6 @@ pub enum KeyError {
         place: String,
         found: usize,
     },
-    /// The number is 0, or not below the order of the curve.
     #[error(
         "{0}: expected a number from 1 to the order of secp256k1, found another; `reprise-signer key new FILE` makes a key"
     )]

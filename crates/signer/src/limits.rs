@@ -12,10 +12,10 @@ pub const FILL_NONCES: u32 = 1024;
 /// The most threads that make nonces: more of them only wait for the pool's lock.
 pub const THREADS_MAX: u32 = 256;
 
-/// Only some packets are signed when the pool has fewer nonces than this part of its capacity.
+/// Only some packets are signed while the pool is less than 1/`LOW_WATER_PART` full.
 pub const LOW_WATER_PART: usize = 4;
 
-/// While there are nonces, at least every packet of this number in a chain is signed.
+/// While there are nonces, at least one of this many consecutive packets of a chain is signed.
 pub const UNSIGNED_MAX: u32 = 64;
 
 /// While there are nonces, a packet is signed if the first unsigned packet of its chain came this long ago. It is a
