@@ -101,7 +101,7 @@ pub unsafe extern "C" fn aom_leave(member: *mut AomMember) {
 
 /// # Safety
 ///
-/// `member` is NULL or has not left; `message` is NULL or has `message_bytes` readable bytes.
+/// `member` is NULL, or came from [`aom_join`] and has not left; `message` is NULL or has `message_bytes` readable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_send(
     member: *mut AomMember,
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn aom_send(
 
 /// # Safety
 ///
-/// `member` is NULL or has not left; `event` is NULL or points to a writable pointer.
+/// `member` is NULL, or came from [`aom_join`] and has not left; `event` is NULL or points to a writable pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_next(
     member: *mut AomMember,
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn aom_event_hashes(event: *const AomEvent) -> *const u8 {
 
 /// # Safety
 ///
-/// `member` is NULL or has not left; certificate and message are NULL or have the given number of readable bytes.
+/// `member` is NULL, or came from [`aom_join`] and has not left; certificate and message are NULL or have the given number of readable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_verify(
     member: *mut AomMember,
@@ -266,7 +266,7 @@ pub unsafe extern "C" fn aom_verify(
 
 /// # Safety
 ///
-/// `member` is NULL or has not left; `event` is NULL or points to a writable pointer.
+/// `member` is NULL, or came from [`aom_join`] and has not left; `event` is NULL or points to a writable pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_certificate(
     member: *mut AomMember,
@@ -331,7 +331,7 @@ pub unsafe extern "C" fn aom_certificate_number(
 
 /// # Safety
 ///
-/// `member` is NULL or has not left; `counters` is NULL or writable.
+/// `member` is NULL, or came from [`aom_join`] and has not left; `counters` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_count(member: *mut AomMember, counters: *mut AomCounters) -> c_int {
     // SAFETY: the caller's promise.

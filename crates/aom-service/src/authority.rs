@@ -156,7 +156,8 @@ pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> Fingerprint {
     Sha256::digest(certificate).into()
 }
 
-/// The name must be the same at each start, since certificates name their issuer by it.
+/// The authority's certificate without its key. Its name must never change, since other certificates name their issuer by
+/// it.
 fn about_the_authority() -> Result<CertificateParams, AuthorityError> {
     let mut about = CertificateParams::new(Vec::new())?;
     about.distinguished_name.push(
