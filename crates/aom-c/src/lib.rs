@@ -101,7 +101,8 @@ pub unsafe extern "C" fn aom_leave(member: *mut AomMember) {
 
 /// # Safety
 ///
-/// `member` is NULL, or came from [`aom_join`] and has not left; `message` is NULL or has `message_bytes` readable bytes.
+/// `member` is NULL, or came from [`aom_join`] and has not left; `message` is NULL or has `message_bytes` readable
+/// bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_send(
     member: *mut AomMember,
@@ -235,7 +236,8 @@ pub unsafe extern "C" fn aom_event_hashes(event: *const AomEvent) -> *const u8 {
 
 /// # Safety
 ///
-/// `member` is NULL, or came from [`aom_join`] and has not left; certificate and message are NULL or have the given number of readable bytes.
+/// `member` is NULL, or came from [`aom_join`] and has not left; certificate and message are NULL or have the given number
+/// of readable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_verify(
     member: *mut AomMember,

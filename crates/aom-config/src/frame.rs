@@ -7,7 +7,7 @@ use crate::limits::MESSAGE_BYTES_MAX;
 
 const LENGTH_BYTES: usize = 4;
 
-/// The reason why bytes are not a stream of messages. The error does not quote them, since they may be a key.
+/// The error does not quote the bytes, since they may be a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     #[error("expected a message of 1 to {MESSAGE_BYTES_MAX} bytes, found a length of {0}")]

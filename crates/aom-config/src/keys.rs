@@ -14,7 +14,6 @@ pub struct TagKey(pub aom::half_siphash::Key);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
 
-/// The reason why text is not a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     #[error("expected {expected} hexadecimal digits, found {found} characters")]

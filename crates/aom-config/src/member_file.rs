@@ -29,7 +29,7 @@ pub struct MemberFile {
     pub key: String,
 }
 
-/// The reason why text is not a member file. The error does not quote the text, since it contains keys.
+/// The error does not quote the text, since it contains keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MemberFileError {
     #[error(

@@ -79,7 +79,6 @@ pub struct Joined {
     keeper: Keeping,
 }
 
-/// State that the session's thread and the application share.
 #[derive(Debug, Default)]
 pub(crate) struct About {
     pub(crate) membership: Option<Membership>,

@@ -62,7 +62,6 @@ pub enum MemberError {
     Ended(String),
 }
 
-/// A command to the member's thread.
 enum Command {
     Advance {
         membership: Box<Membership>,
@@ -88,7 +87,6 @@ pub struct Member {
     thread: Option<JoinHandle<()>>,
 }
 
-/// State that the application and the member's thread share.
 #[derive(Debug)]
 struct Shared {
     mailbox: Mailbox,

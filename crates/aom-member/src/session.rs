@@ -34,7 +34,6 @@ const CONNECTED: &str = "it is connected, and the group has no epoch yet that th
 /// The polling interval of that wait.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// The reason why a connection ended.
 pub(crate) enum Ended {
     /// The service refuses this and all further connections.
     Refused(String),
@@ -140,7 +139,6 @@ impl Keeper {
         }
     }
 
-    /// Runs one connection until it ends.
     async fn connection(&mut self) -> Ended {
         let stream = match timeout(SILENCE_MAX, self.connect()).await {
             Ok(Ok(stream)) => stream,

@@ -25,7 +25,6 @@ use crate::service::Issue;
 
 const FILE: &str = "authority.pem";
 
-/// The reason why the authority cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
     #[error("{}: {source}", path.display())]
@@ -156,8 +155,7 @@ pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> Fingerprint {
     Sha256::digest(certificate).into()
 }
 
-/// The authority's certificate without its key. Its name must never change, since other certificates name their issuer by
-/// it.
+/// The parameters of the authority's certificate. The name must never change: issued certificates contain it.
 fn about_the_authority() -> Result<CertificateParams, AuthorityError> {
     let mut about = CertificateParams::new(Vec::new())?;
     about.distinguished_name.push(

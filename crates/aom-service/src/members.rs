@@ -99,7 +99,6 @@ impl Members {
 #[error("the configuration service is ending")]
 pub struct Ending;
 
-/// The reason why a connection gets no membership.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotJoined {
     /// The refusal in words for the member, with the operator's next step.

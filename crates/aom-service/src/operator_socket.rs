@@ -25,7 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The most commands that are served at once. Further ones wait.
 const CONNECTIONS_MAX: usize = 64;
 
-/// The reason why a command has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     #[error("{}: no configuration service runs on this folder: start it with `reprise aom serve`, or name its folder with --state", folder.display())]

@@ -60,7 +60,6 @@ struct Registers {
     sequences: Array,
 }
 
-/// The reason why a program cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SequencerError {
     #[error(
@@ -253,7 +252,6 @@ pub(crate) struct Connection {
     entries: BTreeMap<Key, Entity>,
 }
 
-/// The reason why there is no connection, or why it ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
     #[error(transparent)]

@@ -104,7 +104,6 @@ pub trait Issue: Send {
     fn issue(&self, group: &str, member: &str) -> Result<(String, Fingerprint), String>;
 }
 
-/// The reason why the service ends.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     #[error(transparent)]
@@ -150,7 +149,6 @@ pub struct Service {
     asked: mpsc::Receiver<Asked>,
 }
 
-/// The state that the task owns.
 pub(crate) struct Core {
     pub(crate) options: Options,
     pub(crate) issuer: Box<dyn Issue>,

@@ -10,7 +10,6 @@ use crate::state::{State, VERSION};
 const STATE: &str = "state.json";
 const LOCK: &str = "lock";
 
-/// The reason why the folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{}: {what}: {source}", path.display())]

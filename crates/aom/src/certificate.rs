@@ -153,7 +153,6 @@ impl Certificate {
         members.len() >= membership.quorum()
     }
 
-    /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.proof {
             Proof::Tags(tags) => size_of_val(tags.as_slice()),

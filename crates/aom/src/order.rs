@@ -20,7 +20,6 @@ pub(crate) trait Slot {
     /// Called when a later sequence number was proved.
     fn follow(&mut self);
 
-    /// Consumes the slot and returns its result.
     fn settle(self) -> Settled;
 }
 

@@ -15,7 +15,7 @@ pub const VARIABLE: &str = "REPRISE_SIGNER_KEY";
 const KEY_BYTES: usize = 32;
 const HEX_DIGITS: usize = 2 * KEY_BYTES;
 
-/// The reason why there is no key. An error never contains any part of a key.
+/// An error never contains any part of a key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     #[error("{path}: {error}")]

@@ -51,7 +51,6 @@ pub struct Signer {
     counters: Counters,
 }
 
-/// The reason why a frame is dropped.
 enum Drop {
     NotStamped,
     Repeated,
