@@ -236,8 +236,8 @@ pub unsafe extern "C" fn aom_event_hashes(event: *const AomEvent) -> *const u8 {
 
 /// # Safety
 ///
-/// `member` is NULL, or came from [`aom_join`] and has not left; certificate and message are NULL or have as many readable
-/// bytes as stated.
+/// `member` is NULL, or came from [`aom_join`] and has not left; certificate and message are NULL or have the given
+/// number of readable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_verify(
     member: *mut AomMember,

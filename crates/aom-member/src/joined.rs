@@ -63,7 +63,7 @@ pub enum JoinError {
         service: SocketAddr,
         /// How long the caller waited.
         waited: Duration,
-        /// The latest obstacle.
+        /// The latest reason why there is no membership.
         because: String,
     },
     /// The member could not be started.

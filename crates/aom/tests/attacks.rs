@@ -577,7 +577,7 @@ fn forgers_of_long_unsigned_messages_meet_the_bound_of_the_memory() {
     let mut rng = Rng::with_seed(1);
     for n in 0..4000u32 {
         let link = std::array::from_fn(|_| rng.u8(..));
-        // Unsigned packets are kept whatever their state is, but only with a right digest.
+        // The receiver keeps an unsigned message whatever its link is, but only if the digest is right.
         let forged = signing.packet_of(2 + n % (WINDOW - 1), link, &long, false);
         receiver.handle_datagram(NOW + Duration::from_micros(n.into()), &forged);
     }
