@@ -1,4 +1,5 @@
 //! The C interface of `include/aom.h`. The header documents each function.
+#![warn(missing_docs)]
 #![expect(unsafe_code, reason = "C passes pointers")]
 
 use std::cell::RefCell;

@@ -5,6 +5,7 @@
 //! The member queues events until the application takes them. At [`EVENTS_MAX`] events or [`EVENT_BYTES_MAX`] of
 //! content it stops reading, and the kernel's buffer fills. A datagram that the kernel then discards is reported as a
 //! drop, like any other loss.
+#![warn(missing_docs)]
 
 mod joined;
 mod mailbox;

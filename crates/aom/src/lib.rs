@@ -5,6 +5,7 @@
 //! the sequencer sent. `docs/aom.md` lists the guarantees.
 //!
 //! This crate has no sockets, clocks or threads: the caller passes in datagrams and the time, and polls events.
+#![warn(missing_docs)]
 
 pub mod certificate;
 pub mod chain;

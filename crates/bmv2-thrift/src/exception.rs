@@ -56,7 +56,6 @@ macro_rules! codes {
     ($(#[$doc:meta])* $name:ident { $($code:ident = $number:literal $text:literal,)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[allow(missing_docs, reason = "the name is what there is to say")]
         pub enum $name {
             $($code = $number,)*
         }

@@ -16,7 +16,6 @@ use crate::sys::{
 
 /// Values of `enum bpf_map_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the kernel's names")]
 #[repr(u32)]
 pub enum MapKind {
     Hash = 1,

@@ -6,6 +6,7 @@
 //! steps, and their execution; [`backend`] the two programs, and the order of steps that keeps one
 //! version per packet; [`client`], [`neighbour`], [`heard`] and [`reading`] talk to a switch. Only
 //! these last four and [`plan::run`] do I/O. They know the switch only through P4Runtime.
+#![warn(missing_docs)]
 
 pub mod address;
 pub mod backend;

@@ -49,6 +49,7 @@
 //!
 //! Reading order: `switch_handle`, `device`, `turn`, `pipeline`, `operation`, `batch`, `undo`, `reading`,
 //! `changes`, `store`, `ports`.
+#![warn(missing_docs)]
 
 mod batch;
 mod changes;

@@ -7,7 +7,6 @@
 //! in each cache line. `flows` packets take turns, each a flow of its own. So with many flows the
 //! blocks come from the second-level cache and beyond, like those of packets that a port has just
 //! written. The median of the rounds.
-#![allow(missing_docs, reason = "a measurement")]
 
 use std::{hint::black_box, time::Instant};
 

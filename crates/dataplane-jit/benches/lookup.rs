@@ -7,7 +7,6 @@
 //! processor may overlap them. The least of thirty rounds.
 #![allow(
     clippy::unwrap_used,
-    missing_docs,
     reason = "a measurement stops at what it did not expect"
 )]
 

@@ -5,6 +5,7 @@
 //! and call [`Switch::poll_transmit`] until it returns `None`. The semantics are those of BMv2's
 //! `simple_switch` (v1model); where BMv2 drops silently, this crate has a [`DropReason`] and a
 //! counter.
+#![warn(missing_docs)]
 
 pub mod engine;
 mod externs;

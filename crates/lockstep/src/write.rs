@@ -19,7 +19,6 @@ const CELLS: u64 = 16;
 const QUEUE_DEPTH: usize = 24;
 
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "each is the switch's call of that name")]
 pub enum Write {
     Insert(TableId, TableEntry),
     Modify(TableId, TableEntry),

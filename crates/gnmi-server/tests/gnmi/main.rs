@@ -3,7 +3,6 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::too_many_lines,
-    missing_docs,
     reason = "a test stops at what it did not expect, and tells one story"
 )]
 
