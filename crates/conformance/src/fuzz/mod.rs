@@ -2,8 +2,8 @@
 //! memory.
 //!
 //! A case is a number. Its content follows from the number, the seed and the repository's own
-//! programs, so the number repeats a finding. `cargo run -p conformance --example fuzz`
-//! runs cases in a process of their own with limits; `tests/fuzz.rs` runs a few in CI.
+//! programs, so the number reproduces a finding. `cargo run -p conformance --example fuzz` runs
+//! cases in a separate process with limits; `tests/conformance/fuzz.rs` runs a few in CI.
 
 mod grammar;
 mod json;
@@ -17,9 +17,9 @@ use fastrand::Rng;
 
 pub use run::{Outcome, program, refusal, run};
 
-/// Bytes of one source or JSON text; longer inputs show nothing that shorter ones do not.
+/// Maximum bytes of one source or JSON text; longer inputs find no more than shorter ones.
 const INPUT_BYTES_MAX: usize = 200_000;
-/// The folders whose programs are mutated.
+/// Folders with the programs to mutate.
 const FOLDERS: &[&str] = &[
     "p4",
     "p4/include",
@@ -31,37 +31,35 @@ const FOLDERS: &[&str] = &[
     "testdata/stf",
 ];
 
-/// How a case is made.
+/// How a case's input is generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Bytes of a program changed.
+    /// A program with changed bytes.
     Bytes,
-    /// Tokens of a program deleted, doubled, swapped, replaced, taken from another.
+    /// A program with tokens deleted, doubled, swapped, replaced, or taken from another program.
     Tokens,
     /// A program from a grammar, mostly well typed.
     Grammar,
-    /// The same, then tokens changed.
+    /// A program from the grammar, with changed tokens.
     GrammarTokens,
-    /// A BMv2 JSON file whose parts were changed.
+    /// A BMv2 JSON file with changed parts.
     Json,
-    /// A BMv2 JSON file whose bytes were changed.
+    /// A BMv2 JSON file with changed bytes.
     JsonBytes,
 }
 
-/// The input of the code under test.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// P4 source, with the path it pretends to have.
+    /// The path and text of a P4 source.
     Source(String, String),
-    /// BMv2 JSON.
     Json(String),
 }
 
-/// The sources of cases.
+/// The programs from which cases are generated.
 pub struct Corpus {
-    /// Every P4 file by its path from the root.
+    /// Text of every P4 file, by path from the root.
     files: HashMap<String, String>,
-    /// The paths of `files`, in order.
+    /// The keys of `files`, sorted.
     paths: Vec<String>,
     jsons: Vec<serde_json::Value>,
 }
@@ -103,12 +101,11 @@ impl Corpus {
         })
     }
 
-    /// How many programs and JSON files there are.
+    /// Number of programs and number of JSON files.
     pub fn len(&self) -> (usize, usize) {
         (self.paths.len(), self.jsons.len())
     }
 
-    /// Whether there is nothing to mutate.
     pub fn is_empty(&self) -> bool {
         self.paths.is_empty() || self.jsons.is_empty()
     }
