@@ -520,7 +520,7 @@ impl Client {
         self.set_config(p4info, device_config, None).await
     }
 
-    /// As [`Client::set_pipeline`], with a cookie that [`Client::pipeline`] returns later.
+    /// As `set_pipeline`, with a cookie that [`Client::pipeline`] returns later.
     ///
     /// # Errors
     /// The client is not primary, or the switch cannot run the program.

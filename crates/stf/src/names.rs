@@ -23,7 +23,7 @@ pub fn find_name<'n, T: Copy>(
     find_by(kind, wanted, names, &tests)
 }
 
-/// Like [`find_name`]; then, as in p4c's driver, the only one that ends with `wanted` at all.
+/// Like `find_name`; then, as in p4c's driver, the only one that ends with `wanted` at all.
 pub(crate) fn find<'n, T: Copy>(
     kind: &str,
     wanted: &str,
