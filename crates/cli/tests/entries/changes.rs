@@ -1,4 +1,5 @@
-//! A runtime file brought to a switch: once, again, changed, in place of all else.
+//! A runtime file applied to a switch: once, again, changed, and as a replacement of all other
+//! entries.
 
 use serde_json::{Value, json};
 

@@ -15,7 +15,7 @@ use p4runtime_proto::p4::v1::{
     update,
 };
 
-/// Minimum number of entries in a table.
+/// Entries per table, unless its actions need more or its size allows fewer.
 const ENTRIES: usize = 4;
 
 /// Whether the table has key fields.
