@@ -192,7 +192,6 @@ pub fn read_source(path: &Path) -> Result<String, Failure> {
     files::text(path, files::P4_SOURCE)
 }
 
-/// The name of a program in messages.
 pub fn source_name(path: &Path) -> String {
     if files::is_standard(path) {
         "standard input".to_owned()
@@ -230,7 +229,6 @@ pub fn compile_with(
     })
 }
 
-/// Writes diagnostics to standard error.
 pub fn show(diagnostics: &[Diagnostic], format: MessageFormat) {
     for diagnostic in diagnostics {
         match format {

@@ -11,11 +11,9 @@ use whole_file::Staged;
 use crate::failure::Failure;
 use crate::output;
 
-/// Expected contents of files, for messages.
 pub const P4_SOURCE: &str = "a P4 source file";
 pub const PACKET_TEST: &str = "a packet test (.stf)";
 
-/// Why a file cannot be read.
 pub enum Unreadable {
     Missing,
     Directory,
@@ -85,7 +83,6 @@ pub fn why(error: &io::Error) -> String {
     }
 }
 
-/// Whether `-` stands for standard input or standard output.
 pub fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
@@ -109,7 +106,6 @@ pub fn read_text(path: &Path) -> Result<String, Unreadable> {
     as_text(read(path)?)
 }
 
-/// Reads a P4 file for an `#include`.
 pub fn read_included(path: &Path) -> Result<String, Unreadable> {
     let bytes = whole_file::read_regular(path, p4_compiler::limits::SOURCE_BYTES);
     as_text(bytes.map_err(Unreadable::of)?)

@@ -8,7 +8,6 @@ use std::io::{self, IsTerminal, Write, stderr, stdout};
 
 use crate::files;
 
-/// Prints a line.
 pub fn text(line: impl Display) {
     written(writeln!(
         stdout(),
@@ -90,7 +89,6 @@ pub fn clear() {
     }
 }
 
-/// Prints one JSON document on one line.
 pub fn json(value: &serde_json::Value) {
     text(value);
 }

@@ -104,7 +104,6 @@ impl Session {
         Ok(Change { lines, plan })
     }
 
-    /// Writes the change, then prints it.
     pub async fn carry_out(&mut self, change: Change) -> Result<(), Failure> {
         let n_updates = change.plan.n_updates();
         let mut progress = Progress::new(n_updates);
@@ -117,7 +116,6 @@ impl Session {
         Ok(())
     }
 
-    /// Prints the change without writing it.
     pub fn print_only(&self, change: &Change) {
         self.print(&change.lines, change.plan.n_updates(), true);
     }

@@ -24,7 +24,6 @@ const STREAM: [u8; 2] = [0, 3];
 const GROUP: u16 = 7;
 const COPIES: u16 = 64;
 const PAYLOAD_BYTES: usize = 1_200;
-/// Packets of one round.
 const PACKETS: u32 = 200;
 const ROUNDS: usize = 201;
 

@@ -12,9 +12,7 @@ use fastrand::Rng;
 use crate::beside::Beside;
 use crate::packet::udp_copy;
 
-/// Ingress port of requests.
 pub const SENDER_PORT: PortId = PortId(1);
-/// Egress port of copies.
 pub const RECEIVERS_PORT: PortId = PortId(2);
 /// The programs: one computes every round in one pass, the other one round per pass.
 pub const FORMS: [&str; 2] = ["p4/aom_hm.p4", "p4/aom_hm_rounds.p4"];
@@ -30,7 +28,6 @@ pub struct Group {
     pub number: u16,
     /// Index in the program's registers.
     pub slot: u16,
-    /// The receivers' keys, by receiver number.
     pub keys: Vec<Key>,
     pub epoch: u32,
 }
@@ -50,7 +47,6 @@ impl Group {
         }
     }
 
-    /// Destination address of the group's requests.
     pub fn address(&self) -> Ipv4Addr {
         let [high, low] = self.slot.to_be_bytes();
         Ipv4Addr::new(239, 1, high, low)
@@ -61,7 +57,6 @@ impl Group {
         [1000, 2000].map(|base| base + self.slot)
     }
 
-    /// Multicast group of the receivers.
     pub fn receivers_group(&self) -> u16 {
         let [_, receivers] = self.multicast_ids();
         receivers
@@ -86,7 +81,6 @@ pub struct Copy {
 }
 
 impl Sequencers {
-    /// Both programs without groups.
     pub fn new() -> Self {
         let forms = FORMS.map(|path| {
             let mut switches = Beside::all_engines(SwitchConfig::default());

@@ -12,7 +12,6 @@ use crate::engines::native;
 
 /// The interpreter, and switches with other engines.
 pub struct Beside {
-    /// The switch with the interpreter.
     pub reference: Switch,
     twins: Vec<Switch>,
 }
@@ -28,7 +27,6 @@ impl Beside {
         }
     }
 
-    /// A single switch with any engine.
     pub fn alone(switch: Switch) -> Self {
         Self {
             reference: switch,
@@ -36,7 +34,6 @@ impl Beside {
         }
     }
 
-    /// Does something to every switch.
     pub fn all(&mut self, mut to_do: impl FnMut(&mut Switch)) {
         to_do(&mut self.reference);
         self.twins.iter_mut().for_each(to_do);

@@ -68,7 +68,6 @@ pub struct UdpCopy {
     /// UDP source and destination.
     pub ports: (u16, u16),
     pub payload: Vec<u8>,
-    /// UDP checksum in the packet.
     pub udp_checksum: u16,
     /// Whether the UDP checksum equals a full computation.
     pub udp_checksum_right: bool,

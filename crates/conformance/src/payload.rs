@@ -162,7 +162,6 @@ pub fn json() -> String {
     json.to_json().expect("JSON of strings and numbers")
 }
 
-/// The program, for switches with both externs.
 pub fn program(switch: &Switch) -> Program {
     let program = Program::from_json_str_with(&json(), &switch.payload_signatures());
     program.unwrap_or_else(|error| panic!("{error}"))

@@ -44,9 +44,7 @@ impl SfuProgram {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Viewer {
-    /// Ethernet destination of its copies.
     pub mac: [u8; 6],
-    /// IPv4 destination of its copies.
     pub ip: Ipv4Addr,
     /// UDP destination of its copies; the recirculation program ignores it.
     pub udp_port: u16,
@@ -76,7 +74,6 @@ impl Sfu {
         Self::set_up(program, Beside::all_engines(config))
     }
 
-    /// Sets up a single switch with any engine.
     pub fn on(switch: Switch, program: SfuProgram) -> Self {
         Self::set_up(program, Beside::alone(switch))
     }
@@ -205,7 +202,6 @@ impl Sfu {
         named.collect()
     }
 
-    /// Number of packets with one verdict.
     pub fn verdict(&self, name: &str) -> u64 {
         self.verdicts()
             .into_iter()

@@ -84,7 +84,6 @@ impl Answer {
         Args::new(&self.0.fields)
     }
 
-    /// Reads a result that is a structure.
     pub fn structure<T: bmv2_thrift::message::Structure>(&self) -> Result<T, Error> {
         match self.args().fields(0)? {
             Some(fields) => Ok(T::read(fields)?),
@@ -92,7 +91,6 @@ impl Answer {
         }
     }
 
-    /// Reads a result of another type.
     pub fn result<'a, T>(
         &'a self,
         read: impl FnOnce(Args<'a>, i16) -> Result<T, ArgsError>,
@@ -167,7 +165,6 @@ impl Connection {
         }
     }
 
-    /// Sends a call and waits for the answer.
     pub fn call(
         &mut self,
         service: &str,

@@ -6,10 +6,8 @@ use bmv2_thrift::ArgsError;
 
 use crate::output;
 
-/// Why a command failed.
 #[derive(Debug)]
 pub enum Error {
-    /// The input is wrong.
     Input(Input, String),
     /// The switch refused with a code that its service declares.
     Refused {
@@ -19,7 +17,6 @@ pub enum Error {
         /// The switch's message; empty if it has none.
         reason: String,
     },
-    /// The program must end.
     Ended(Ended),
 }
 
@@ -82,7 +79,6 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// Writes the reason to standard error.
     pub fn tell(&self, program: &str) {
         match self {
             Self::Switch(message) | Self::Said(message) => {

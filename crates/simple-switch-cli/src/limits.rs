@@ -8,7 +8,6 @@ pub const CONNECT_S: u64 = 10;
 /// Seconds to wait for progress of a read or write: a large program takes a while to load.
 pub const ANSWER_S: u64 = 120;
 
-/// Bytes per read.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Ports or LAGs of a node are sent as a text with one character each; a switch has 512 ports.

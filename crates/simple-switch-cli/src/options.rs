@@ -49,7 +49,6 @@ struct Arguments {
     pre: Option<Pre>,
 }
 
-/// The parsed command line.
 #[derive(Debug)]
 pub struct Options {
     /// `runtime_CLI` or `simple_switch_CLI`, by the name of the executable.

@@ -70,7 +70,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// Whether the table's entries have priorities.
     pub fn has_priorities(&self) -> bool {
         matches!(self.match_type, MatchType::Ternary | MatchType::Range)
     }
@@ -146,7 +145,6 @@ impl<T> Named<T> {
         self.all.get(self.by_suffix.get(name)?)
     }
 
-    /// Looks up a full name.
     pub fn full(&self, name: &str) -> Option<&T> {
         self.all.get(name)
     }

@@ -23,7 +23,6 @@ pub struct Session {
     pub place: String,
 }
 
-/// Writes a line of output.
 macro_rules! say {
     ($session:expr, $($format:tt)*) => {
         $session.out.line(format_args!($($format)*))

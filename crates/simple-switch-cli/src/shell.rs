@@ -209,7 +209,6 @@ impl Session {
         self.carry_out(last)
     }
 
-    /// Runs one command and reports its error.
     fn carry_out(&mut self, line: &str) -> Result<(), Ended> {
         let (name, rest) = split(line);
         let command = COMMANDS.iter().find(|command| command.name == name);

@@ -28,7 +28,6 @@ pub fn integer(text: &str) -> Option<BigInt> {
     in_base(sign, digits, base)
 }
 
-/// Parses a decimal integer.
 pub fn decimal(text: &str) -> Option<BigInt> {
     let (sign, digits) = signed(text);
     in_base(sign, digits, 10)
@@ -142,7 +141,6 @@ pub fn runtime_data(action: &Action, args: &[&str]) -> Result<Vec<Vec<u8>>, Erro
     values.collect()
 }
 
-/// Converts the fields of a key.
 pub fn match_key(table: &Table, fields: &[&str]) -> Result<Vec<MatchParam>, Error> {
     let fields = table.key.iter().zip(fields);
     fields

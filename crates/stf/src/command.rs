@@ -3,7 +3,6 @@
 /// A value with the name of its key field or parameter.
 pub type Named<T> = (String, T);
 
-/// A command of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// `add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...) [= ID]`: adds a table entry.
@@ -109,7 +108,6 @@ pub enum Command {
     },
 }
 
-/// The match of a key field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Match {
     Value(Vec<u8>),
@@ -143,17 +141,11 @@ pub enum Counted {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// `==`
     Equal,
-    /// `!=`
     NotEqual,
-    /// `<`
     Less,
-    /// `<=`
     LessOrEqual,
-    /// `>`
     Greater,
-    /// `>=`
     GreaterOrEqual,
 }
 
@@ -195,7 +187,6 @@ impl std::fmt::Display for Comparison {
     }
 }
 
-/// Expected digits of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected {
     /// Hexadecimal digits; `None` (`*`) matches any.

@@ -6,22 +6,18 @@ use serde::Serialize;
 
 use crate::command::Expected;
 
-/// Number of bytes in a row.
 const ROW_BYTES: usize = 16;
 
-/// A frame that is not the expected one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// Hexadecimal digits, `*` for any; `$` at the end if the frame must not be longer.
     pub expected: String,
-    /// Hexadecimal digits of the frame.
     pub found: String,
     /// Indexes, from 0, of the bytes that differ, are missing or are too many.
     pub bytes: Vec<usize>,
 }
 
 impl Difference {
-    /// Compares a frame; `None` if it matches.
     pub(crate) fn between(expected: &Expected, frame: &[u8]) -> Option<Self> {
         let n_expected = expected.digits.len().div_ceil(2);
         let n_bytes = n_expected.max(if expected.is_whole { frame.len() } else { 0 });
@@ -97,7 +93,6 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Splits digits into pairs.
 fn pairs(digits: &str) -> Vec<&str> {
     let at = |start: usize| &digits[start..digits.len().min(start + 2)];
     (0..digits.len()).step_by(2).map(at).collect()

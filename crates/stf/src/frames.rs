@@ -10,12 +10,10 @@ use crate::{
     difference::{Difference, hex},
 };
 
-/// Why a test failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// Line of the command, from 1; 0 for the end of the test.
     pub line: usize,
-    /// What was expected and what was found.
     pub message: String,
     /// The bytes, if a frame differs from the expected one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +63,6 @@ struct Port {
     wanted: VecDeque<Wanted>,
 }
 
-/// The unmatched items of all ports.
 #[derive(Default)]
 pub(crate) struct Frames {
     ports: BTreeMap<u16, Port>,
@@ -85,7 +82,6 @@ impl Frames {
         }
     }
 
-    /// Records an expectation.
     pub(crate) fn expect(&mut self, line: usize, port: u16, expected: Option<Expected>) {
         let open = self.ports.entry(port).or_default();
         let wanted = Wanted { line, expected };

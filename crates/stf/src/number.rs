@@ -147,7 +147,6 @@ pub(crate) fn millionths(text: &str) -> Parsed<u64> {
         .map_err(|_| format!("the rate {text} is too large"))
 }
 
-/// Parses the bytes of a frame.
 pub(crate) fn hex_bytes(digits: &str) -> Parsed<Vec<u8>> {
     if let Some(other) = digits.chars().find(|digit| !digit.is_ascii_hexdigit()) {
         return Err(format!("expected hexadecimal digits, found '{other}'"));

@@ -44,20 +44,16 @@ const COMMANDS: [&str; 32] = [
     "wait",
 ];
 
-/// Default of `wait`.
 const WAIT_MS: u64 = 1_000;
 
-/// A line that is not a valid command.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}: {message}")]
 pub struct ParseError {
     /// From 1.
     pub line: usize,
-    /// What was expected and what was found.
     pub message: String,
 }
 
-/// Every invalid line, at least one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}", summary(.0))]
 pub struct ParseErrors(pub Vec<ParseError>);

@@ -9,7 +9,6 @@ use thiserror::Error;
 /// Maximum size of a program file: JSON with 100,000 entries has 60 million bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// Why a program could not be loaded.
 #[derive(Debug, Error)]
 pub enum ProgramError {
     #[error("{path}: {source}")]
@@ -22,7 +21,6 @@ pub enum ProgramError {
         path: PathBuf,
         diagnostics: Vec<Diagnostic>,
     },
-    /// The switch does not support the program.
     #[error("{path}: {source}")]
     Load {
         path: PathBuf,

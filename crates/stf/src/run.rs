@@ -19,7 +19,6 @@ use crate::{
 
 /// Every test has ports 0 to `N_PORTS` - 1, and those that it names.
 const N_PORTS: u16 = 64;
-/// Nanoseconds per millisecond.
 const MS: Nanos = 1_000_000;
 
 type Done<T = ()> = Result<T, String>;
@@ -353,7 +352,6 @@ impl Runner<'_> {
         find("counter", name, self.program()?.counters())
     }
 
-    /// Commands for registers and counters.
     fn state(&mut self, line: usize, command: &Command) -> Done {
         match command {
             Command::RegisterWrite(name, index, value) => {
@@ -408,7 +406,6 @@ impl Runner<'_> {
         }
     }
 
-    /// Compares a cell and describes a difference.
     fn register_check(&self, name: &str, index: u64, value: &[u8]) -> Done<Option<String>> {
         let cell = self.switch.register_cell(self.register(name)?, index);
         let found = cell.map_err(text)?;
@@ -435,7 +432,6 @@ impl Runner<'_> {
         found.map_err(text)
     }
 
-    /// Commands for multicast groups and clone sessions.
     fn traffic(&mut self, command: &Command) -> Done {
         let done = match command {
             Command::Group(id, replicas) => {
@@ -532,7 +528,6 @@ fn replica(port: u16, instance: u16) -> Replica {
     }
 }
 
-/// Compares counts and describes a difference.
 fn check_count(
     counter: &str,
     index: &str,

@@ -89,7 +89,6 @@ fn conclude(global: &Global, document: Value, failure: Option<Failure>) -> Resul
     Ok(())
 }
 
-/// Runs every program below a folder.
 fn programs(global: &Global, args: &Conformance, root: &Path) -> Result<(), Failure> {
     let defines = args.tree.defines.iter();
     let plan = Plan {

@@ -48,7 +48,6 @@ pub async fn run(global: &Global, command: Command) -> Result<(), Failure> {
     apply.run(loads, dry_run).await
 }
 
-/// A runtime file, read.
 struct RuntimeFile {
     path: PathBuf,
     value: Value,
@@ -72,7 +71,6 @@ impl RuntimeFile {
         Failure::in_file(&self.path, &message)
     }
 
-    /// Loads the program that the file names.
     fn program(&self) -> Result<Program, Failure> {
         let [json, p4info] = [
             ("bmv2_json", &self.program.bmv2_json),
@@ -162,7 +160,6 @@ fn params(action: &Action) -> impl Iterator<Item = (u32, &str, i32)> {
     params.map(|it| (it.id, it.name.as_str(), it.bitwidth))
 }
 
-/// A run of `entries apply`.
 struct Apply {
     runtime: RuntimeFile,
     client: Client,
@@ -170,7 +167,6 @@ struct Apply {
     json: bool,
 }
 
-/// The result to print.
 struct Done<'c> {
     loaded: Option<&'c str>,
     changes: &'c [Change],
@@ -348,7 +344,6 @@ impl Apply {
             .with(json!({ "changed": n_made > 0, "not_made": left }))
     }
 
-    /// The remaining changes, if the switch answers.
     async fn left(&mut self, entries: &Entries, p4info: &P4Info) -> Option<Vec<Change>> {
         let state = self.state(p4info, entries).await.ok()?;
         difference(&state, entries, p4info, self.replaces).ok()

@@ -8,7 +8,6 @@ use crate::args::Global;
 use crate::failure::Failure;
 use crate::output;
 
-/// Prints one explanation, or the list of all codes.
 pub fn run(global: &Global, code: Option<&str>) -> Result<(), Failure> {
     let Some(code) = code else {
         list(global);

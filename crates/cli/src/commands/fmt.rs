@@ -65,7 +65,6 @@ pub fn run(
 }
 
 struct Formatted {
-    /// The first line that formatting changes, if any.
     line: Option<usize>,
     /// The formatted text of standard input.
     text: Option<String>,

@@ -99,7 +99,6 @@ fn expect_folder(output: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints the preprocessed program.
 pub fn preprocess(global: &Global, path: &Path, args: &CompilerArgs) -> Result<(), Failure> {
     let text = compiler::read_source(path)?;
     let name = compiler::source_name(path);

@@ -161,7 +161,6 @@ fn show_failures(test: &Path, text: &str, failures: &[stf::Failure]) {
     }
 }
 
-/// Collects the trace of the packets as text.
 #[derive(Clone, Default)]
 struct Story(Arc<Mutex<(TraceRenderer, String)>>);
 

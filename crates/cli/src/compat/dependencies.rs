@@ -69,7 +69,6 @@ impl Dependencies {
     }
 }
 
-/// A name in which make's special characters are escaped.
 pub fn quoted(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {

@@ -31,7 +31,6 @@ pub enum Name {
 }
 
 impl Name {
-    /// Recognises the name in the path of the executable.
     pub fn of(started_as: &OsStr) -> Option<Name> {
         match Path::new(started_as).file_name()?.to_str()? {
             "p4c-bm2-ss" => Some(Name::BackEnd),

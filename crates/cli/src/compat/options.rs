@@ -3,7 +3,6 @@
 use super::Name;
 use crate::failure::Failure;
 
-/// The effect of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Does {
     Help,
@@ -39,7 +38,6 @@ pub enum Does {
     ForCompiler,
     /// Accepted: it would not change the output.
     NoEffect,
-    /// Refused, for this reason.
     Refused(&'static str),
 }
 
@@ -124,7 +122,6 @@ const COMMON: &[Spec] = &[
     option(&["-g"], Nothing, D::NoEffect),
 ];
 
-/// Options of `p4c-bm2-ss` only.
 const BACK_END: &[Spec] = &[
     option(&["--version"], Nothing, D::Version),
     option(&["-U"], Value("NAME"), D::Undefine),
@@ -158,7 +155,6 @@ const BACK_END: &[Spec] = &[
     ),
 ];
 
-/// Options of `p4c` only.
 const DRIVER: &[Spec] = &[
     option(&["-V", "--version"], Nothing, D::Version),
     option(&["-v", "--debug"], Nothing, D::Verbose),
@@ -210,7 +206,6 @@ fn find(name: Name, word: &str) -> Option<&'static Spec> {
     options(name).find(|spec| spec.names.contains(&word))
 }
 
-/// An option as given on the command line.
 pub struct Given {
     pub does: Does,
     /// The spelling used, for messages.

@@ -12,7 +12,6 @@ use crate::compiler::parse_define;
 use crate::failure::Failure;
 use crate::output;
 
-/// Format of a P4Info file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Text,
@@ -62,7 +61,6 @@ pub struct Request {
     pub skip_preprocessor: bool,
     pub p4info: Vec<(PathBuf, Format)>,
     pub dependencies: Dependencies,
-    /// Maximum number of errors and warnings to show.
     pub n_errors_max: usize,
     pub verbose: bool,
 }

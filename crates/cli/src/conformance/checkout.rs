@@ -30,7 +30,6 @@ const OTHER_ARCHITECTURES: [&str; 9] = [
     "tna.p4",
 ];
 
-/// The samples to run and those left out.
 #[derive(Debug)]
 pub struct Checkout {
     /// In the order of the report.
@@ -39,7 +38,6 @@ pub struct Checkout {
     pub skipped: BTreeMap<&'static str, usize>,
 }
 
-/// Reads a checkout's lists and folders.
 pub fn read(root: &Path) -> Result<Checkout, Failure> {
     let path = root.join(LISTS);
     if !path.is_file() {
@@ -94,7 +92,6 @@ pub fn read(root: &Path) -> Result<Checkout, Failure> {
     Ok(Checkout { samples, skipped })
 }
 
-/// The listed tests for v1model.
 struct Lists<'r> {
     root: &'r Path,
     /// Programs, by path below the root.
@@ -211,7 +208,6 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Whether a name matches a pattern with `*`.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -278,7 +274,6 @@ fn golden_path(program: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(folder).join(name)
 }
 
-/// The folders of the listed samples.
 fn folders(listed: &BTreeSet<String>) -> BTreeSet<&str> {
     listed
         .iter()

@@ -79,7 +79,6 @@ struct Word {
     is_quoted: bool,
 }
 
-/// Every `name(words)` of the text.
 fn commands(text: &str) -> Vec<(String, Vec<Word>)> {
     let mut found = Vec::new();
     let mut rest = text;

@@ -4,12 +4,9 @@ use std::collections::BTreeMap;
 
 use super::Kind;
 
-/// The document at build time.
 const DOCUMENT: &str = include_str!("../../../../docs/conformance.md");
-/// Heading of the table.
 const HEADING: &str = "## Known failures";
 
-/// Samples that are known to fail, with the reason.
 #[derive(Debug, Default)]
 pub struct Known(BTreeMap<(Kind, String), String>);
 

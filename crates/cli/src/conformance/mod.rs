@@ -50,9 +50,7 @@ pub struct Sample {
     pub name: String,
     pub path: PathBuf,
     pub check: Check,
-    /// Whether to compile with `--emit-externs`.
     pub emit_externs: bool,
-    /// Whether to compile with `-O 1`.
     pub optimise: bool,
 }
 
@@ -69,7 +67,6 @@ impl Sample {
     }
 }
 
-/// What must happen to a sample.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Check {
     /// The program compiles, and the switch accepts its JSON with its P4Info.
@@ -124,7 +121,6 @@ impl Check {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// The sample behaves as expected.
     Passed,
     /// The program is refused; `place` compares our error's place with p4c's.
     Refused {
@@ -135,7 +131,6 @@ pub enum Verdict {
     },
     /// The sample does not behave as expected, for this reason.
     Failed(String),
-    /// There is nothing to compare, for this reason.
     LeftOut(String),
 }
 
@@ -146,7 +141,6 @@ impl Answer for Verdict {
     }
 }
 
-/// How the places of our errors compare with p4c's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hit {

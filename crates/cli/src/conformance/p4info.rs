@@ -8,16 +8,12 @@ use p4runtime_proto::text_format;
 
 use super::worker::{first_error, output};
 
-/// Why the comparison failed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Differs {
-    /// Our compiler refuses the program.
     Refused(String),
-    /// The first difference.
     So(String),
 }
 
-/// Compiles the program and compares its P4Info.
 pub fn compare(program: &Path, golden: &Path, options: &Options) -> Result<(), Differs> {
     let output = output(program, options).map_err(Differs::So)?;
     let Some(ours) = output.p4info else {

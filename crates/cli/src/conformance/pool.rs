@@ -16,9 +16,7 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, Copy)]
 pub struct Pool {
     pub n_workers: usize,
-    /// Maximum time for a job.
     pub time_limit: Duration,
-    /// Limit of a worker's address space.
     pub memory_limit_mib: u64,
 }
 
@@ -27,11 +25,9 @@ pub struct Pool {
 pub enum Ended {
     /// It exceeded the time limit, stated in the text, and was killed.
     Late(String),
-    /// It crashed; the text has the cause.
     Crashed(String),
 }
 
-/// A worker's verdict on a job.
 pub trait Answer: DeserializeOwned + Send {
     /// The answer for a job whose worker ended.
     fn of_ended(ended: Ended) -> Self;
@@ -87,7 +83,6 @@ fn run_unordered<A: Answer>(
     })
 }
 
-/// Takes jobs until none is left.
 fn serve<A: Answer>(
     pool: Pool,
     jobs: &[Job],

@@ -15,10 +15,8 @@ pub struct Report<'k> {
     lines: Vec<Value>,
 }
 
-/// Counts of one check.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Total {
-    /// Number of samples.
     pub n: usize,
     /// Number of samples that behave as expected.
     pub passed: usize,

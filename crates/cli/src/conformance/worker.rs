@@ -19,7 +19,6 @@ use crate::failure::Failure;
 /// Error codes for no `main`, and for a `main` with another package than v1model's.
 const FOR_MAIN: [&str; 2] = ["E0507", "E0602"];
 
-/// Runs jobs until the input ends.
 pub fn work() -> Result<(), Failure> {
     let mut trees = Trees::new()?;
     for line in stdin().lock().lines() {
@@ -109,7 +108,6 @@ fn packets((program, test): (&Path, &Path), options: &Options) -> Verdict {
     }
 }
 
-/// Compiles a program.
 pub fn output(path: &Path, options: &Options) -> Result<Output, String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
@@ -118,7 +116,6 @@ pub fn output(path: &Path, options: &Options) -> Result<Output, String> {
     Ok(p4_compiler::compile(&name, &text, &provider, options))
 }
 
-/// Whether the program compiles, and the compiler's messages.
 fn diagnostics(path: &Path, options: &Options) -> Result<(bool, Vec<Diagnostic>), String> {
     let output = output(path, options)?;
     Ok((output.bmv2_json.is_some(), output.diagnostics))

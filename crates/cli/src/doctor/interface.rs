@@ -105,7 +105,6 @@ fn xdp_port(report: &InterfaceReport, permissions: &Permissions) -> Finding {
     Finding::ok("AF_XDP", format!("native, copy: PORT@afxdp:{name}"))
 }
 
-/// Whether `--engine kernel` can serve the interface.
 fn kernel_engine(report: &InterfaceReport, permissions: &Permissions) -> Finding {
     let what = "kernel engine";
     let InterfaceReport { name, driver, .. } = report;

@@ -161,7 +161,6 @@ fn buffer(what: &'static str, name: &str, bytes: u64) -> Finding {
     Finding::advice(what, found, advice)
 }
 
-/// Checks the privileges of this process.
 pub(super) fn of_permissions(permissions: &Permissions) -> Vec<Finding> {
     let packet = match &permissions.packet_socket {
         Ok(()) => Finding::ok("AF_PACKET", "allowed"),
@@ -187,7 +186,6 @@ pub(super) fn of_permissions(permissions: &Permissions) -> Vec<Finding> {
     vec![packet, xdp, Finding::ok("UDP", "allowed")]
 }
 
-/// Major and minor version.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

@@ -32,7 +32,6 @@ impl fmt::Display for Level {
     }
 }
 
-/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Finding {
     what: &'static str,

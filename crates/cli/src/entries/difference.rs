@@ -15,13 +15,11 @@ use super::file::{Entries, id_of, name_of};
 use super::node::FileError;
 use super::value::{self, Kind};
 
-/// The entries of a switch.
 pub type State = BTreeMap<Key, Held>;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Change {
     pub sign: Sign,
-    /// Description of the change.
     pub text: String,
     /// Place in the file; `None` for an entry that the file lacks.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -153,7 +151,6 @@ fn in_order(
     all.map(|(_, change)| change).collect()
 }
 
-/// The program's names by id.
 struct Names<'p> {
     tables: HashMap<u32, &'p config::Table>,
     actions: HashMap<u32, &'p config::Action>,

@@ -51,12 +51,10 @@ pub enum Content {
     },
 }
 
-/// An entry as read from a switch.
 #[derive(Clone, Debug)]
 pub struct Held {
     /// `None` if a runtime file cannot express it, for example a member of an action profile.
     pub content: Option<Content>,
-    /// Whether it is a const entry of the program.
     pub is_const: bool,
     /// The entry as read: a change keeps the fields that a runtime file lacks.
     pub entity: Entity,
@@ -136,7 +134,6 @@ fn replicas_of(replicas: &[Replica], packet_length_bytes: i32) -> Option<Content
     })
 }
 
-/// Creates an entry.
 pub fn to_entity(key: &Key, content: &Content) -> Entity {
     let new = match key {
         Key::MulticastGroup(id) => of_engine(PreType::MulticastGroupEntry(MulticastGroupEntry {
@@ -166,7 +163,6 @@ pub fn to_entity(key: &Key, content: &Content) -> Entity {
     with_content(new, content)
 }
 
-/// Replaces an entry's content.
 pub fn with_content(mut entity: Entity, content: &Content) -> Entity {
     match (entity.entity.as_mut(), content) {
         (Some(entity::Entity::TableEntry(entry)), Content::Call { action_id, params }) => {
@@ -208,7 +204,6 @@ fn call(action_id: u32, params: &BTreeMap<u32, Vec<u8>>) -> TableAction {
     }
 }
 
-/// Converts a key field.
 pub fn field_match(field_id: u32, wanted: &Match) -> FieldMatch {
     use field_match::FieldMatchType as T;
     let field = match wanted.clone() {

@@ -49,7 +49,6 @@ pub struct ProgramFiles {
     pub bmv2_json: Option<String>,
 }
 
-/// An entry of the file, and its place there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wanted {
     pub at: String,
@@ -63,7 +62,6 @@ pub struct Entries {
     pub order: Vec<Key>,
 }
 
-/// Parses the JSON of a runtime file.
 pub fn parse(text: &str) -> Result<Value, FileError> {
     serde_json::from_str(text).map_err(|error| FileError {
         at: String::new(),
@@ -71,7 +69,6 @@ pub fn parse(text: &str) -> Result<Value, FileError> {
     })
 }
 
-/// Reads which program the file is for.
 pub fn program_files(file: &Value) -> Result<ProgramFiles, FileError> {
     let root = Node::root(file);
     root.keys("an object with \"table_entries\"", KEYS)?;
@@ -187,7 +184,6 @@ fn table<'p>(name: &Node, p4info: &'p P4Info) -> Result<&'p config::Table, FileE
     found.map_err(|message| name.error(message))
 }
 
-/// Finds a full or partial name.
 fn named<'p, T: Copy>(
     kind: &str,
     wanted: &str,

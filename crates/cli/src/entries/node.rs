@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// An error in a file, with its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileError {
     /// For example `table_entries[2].match["hdr.ipv4.dstAddr"]`; empty for the file as a whole.
@@ -73,7 +72,6 @@ impl<'j> Node<'j> {
         (!value.is_null()).then(|| self.below(key, value))
     }
 
-    /// The value of a required key.
     pub fn required(&self, key: &str, what: &str) -> Result<Node<'j>, FileError> {
         self.get(key)
             .ok_or_else(|| self.error(format!("expected \"{key}\": {what}, it is not there")))
@@ -113,7 +111,6 @@ impl<'j> Node<'j> {
         flag.ok_or_else(|| self.expected("true or false"))
     }
 
-    /// An integer from `min` to `max`.
     pub fn number(&self, min: u32, max: u32) -> Result<u32, FileError> {
         let number = self.value.as_u64().and_then(|n| u32::try_from(n).ok());
         let in_range = number.filter(|n| (min..=max).contains(n));
@@ -121,7 +118,6 @@ impl<'j> Node<'j> {
     }
 }
 
-/// Describes the value that was found.
 fn came(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

@@ -28,7 +28,6 @@ impl Kind {
         }
     }
 
-    /// The expected notation, for messages.
     pub fn expected(self) -> String {
         match self {
             Kind::Text => "a name".to_owned(),
@@ -117,7 +116,6 @@ fn of_decimal(text: &str) -> Option<Vec<u8>> {
     number.map(|number| number.to_be_bytes().to_vec())
 }
 
-/// Parses any number of hexadecimal digits.
 fn of_hex(digits: &str) -> Option<Vec<u8>> {
     let nibbles = digits.chars().map(|c| c.to_digit(16));
     let mut nibbles = nibbles.collect::<Option<Vec<u32>>>()?;
@@ -166,7 +164,6 @@ pub fn ones(n: u32, bits: u32) -> Vec<u8> {
     canonical(&(0..n_bytes).map(byte).collect::<Vec<u8>>())
 }
 
-/// Bitwise AND.
 pub fn and(one: &[u8], other: &[u8]) -> Vec<u8> {
     let pairs = one.iter().rev().zip(other.iter().rev());
     let mut both: Vec<u8> = pairs.map(|(a, b)| a & b).collect();

@@ -27,7 +27,6 @@ use crate::entries::file::id_of;
 use arrays::{counter, meter, register};
 use tables::{all_tables, group, member, table};
 
-/// A parsed line.
 #[derive(Clone, Debug)]
 pub enum Command {
     Write(Vec<Update>),
@@ -63,13 +62,11 @@ pub enum Command {
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     pub entities: Vec<Entity>,
-    /// Which entities to print.
     pub keeps: Keeps,
     /// Whether exactly one entity is expected.
     pub is_one: bool,
 }
 
-/// Which of the entities read are printed.
 #[derive(Clone, Debug, Default)]
 pub enum Keeps {
     #[default]
@@ -90,13 +87,11 @@ impl Keeps {
     }
 }
 
-/// Which messages of the stream to print.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watch {
     pub packets: bool,
     pub digests: bool,
     pub idle: bool,
-    /// Whether to acknowledge digests.
     pub acknowledges: bool,
     pub count: Option<u64>,
     pub time_ns: Option<i64>,

@@ -12,12 +12,10 @@ use super::typed::has_order;
 use super::words::{Kind, Token, name_text, tokens};
 use crate::entries::file::match_type;
 
-/// What may stand at a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Candidates {
     /// These words, in place of the text from `start` on.
     Words { start: usize, words: Vec<String> },
-    /// A file name.
     File,
 }
 
@@ -341,7 +339,6 @@ fn actions_place(actions: &[&config::Action]) -> Place {
     Place::Words(all)
 }
 
-/// Places inside the brackets of an action.
 fn params_place(
     schema: &Schema,
     actions: &[&config::Action],

@@ -4,7 +4,6 @@
 use super::schema::{Object, Parsed};
 use super::typed::Items;
 
-/// Kind of an argument, for completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arg {
     None,
@@ -14,9 +13,7 @@ pub enum Arg {
     Counter,
     Meter,
     File,
-    /// One of these words.
     Words(&'static [&'static str]),
-    /// Fields of a packet-out.
     PacketOut,
 }
 
@@ -299,7 +296,6 @@ pub fn help(words: Option<&str>) -> Parsed<String> {
     }
 }
 
-/// How names and values are written.
 pub const NOTATION: &str = "\
 Names may leave out what comes before their last dots.
 Values by the field's type: numbers (17, 0x11), Ethernet, IPv4 and IPv6

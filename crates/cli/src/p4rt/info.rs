@@ -81,7 +81,6 @@ pub fn about(schema: &Schema, name: Option<&str>) -> Parsed<String> {
     Ok(found.join("\n"))
 }
 
-/// One line about an object.
 fn line(schema: &Schema, kind: Object, id: u32, name: &str) -> String {
     let sized = |what: &str| {
         size(schema, kind, id).map_or(String::new(), |size| {

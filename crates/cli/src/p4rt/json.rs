@@ -279,7 +279,6 @@ pub fn packet_fields(schema: &Schema, packet: &PacketIn) -> Vec<(String, String)
     packet.metadata.iter().map(field).collect()
 }
 
-/// The payload as hexadecimal digits.
 pub fn payload(bytes: &[u8]) -> String {
     value::hex(bytes)[2..].to_owned()
 }
@@ -290,7 +289,6 @@ pub fn packet_in(schema: &Schema, packet: &PacketIn) -> Value {
     json!({ "message": "packet_in", "metadata": fields, "payload": payload(&packet.payload) })
 }
 
-/// The values of a digest list, as text.
 pub fn digests(schema: &Schema, list: &DigestList) -> Vec<String> {
     let found = schema.digest_by_id(list.digest_id);
     let spec = found.and_then(|it| it.type_spec.as_ref()?.type_spec.as_ref());

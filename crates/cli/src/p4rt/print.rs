@@ -21,7 +21,6 @@ pub const ATTRIBUTES: &[&str] = &["priority", "timeout", "metadata"];
 /// Prefix of a key field that has the name of an attribute.
 pub const KEY_PREFIX: &str = "key.";
 
-/// A line, and its comment.
 struct Line {
     words: Vec<String>,
     notes: Vec<String>,
@@ -408,7 +407,6 @@ fn direct_counter(schema: &Schema, entry: &DirectCounterEntry) -> Line {
     line
 }
 
-/// The rates of a configured meter.
 fn rates(config: &MeterConfig) -> Vec<String> {
     let mut all = vec![
         format!("cir={}", config.cir),
@@ -473,7 +471,6 @@ fn count(data: &CounterData, spec: Option<&config::CounterSpec>) -> String {
     }
 }
 
-/// A meter's counts by colour.
 fn colours(data: Option<&MeterCounterData>) -> Option<String> {
     let data = data?;
     let colours = [
@@ -507,7 +504,6 @@ fn register(schema: &Schema, entry: &RegisterEntry) -> Line {
     line
 }
 
-/// A value of any type.
 pub fn data(schema: &Schema, value: &P4Data, spec: Option<&TypeSpec>, name: &str) -> String {
     use p4_data::Data;
     let list = |items: Vec<String>| format!("{{{}}}", items.join(", "));
@@ -651,7 +647,6 @@ fn replica_port(kind: &replica::PortKind) -> String {
     }
 }
 
-/// The port that a group's member watches.
 #[expect(deprecated, reason = "the older form of a port")]
 pub fn watched_by_member(kind: &action_profile_group::member::WatchKind) -> String {
     use action_profile_group::member::WatchKind;
@@ -661,7 +656,6 @@ pub fn watched_by_member(kind: &action_profile_group::member::WatchKind) -> Stri
     }
 }
 
-/// The port that a one-shot's action watches.
 #[expect(deprecated, reason = "the older form of a port")]
 pub fn watched_by_action(kind: &action_profile_action::WatchKind) -> String {
     use action_profile_action::WatchKind;

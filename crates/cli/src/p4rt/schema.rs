@@ -16,7 +16,6 @@ use crate::entries::value::{self, Kind, Misfit};
 /// A message about a line: expected, found, next step.
 pub type Parsed<T> = Result<T, String>;
 
-/// Kinds of P4Info objects that commands can name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Object {
     Table,
@@ -60,7 +59,6 @@ pub enum Lack {
 }
 
 impl Lack {
-    /// The message, with the next step.
     pub fn message(self) -> &'static str {
         match self {
             Lack::Pipeline => {
@@ -76,7 +74,6 @@ impl Lack {
 #[derive(Debug, Default)]
 pub struct Schema {
     pub p4info: P4Info,
-    /// Why there are no names.
     pub lack: Option<Lack>,
     /// The file from which this shell loaded the program, if it did.
     pub file: Option<String>,
@@ -198,7 +195,6 @@ impl Schema {
         }
     }
 
-    /// Sets the file that the program was loaded from.
     pub fn named(self, file: Option<String>) -> Schema {
         Schema { file, ..self }
     }
@@ -211,7 +207,6 @@ impl Schema {
         }
     }
 
-    /// Fails if there are no names.
     pub fn expect_names(&self) -> Parsed<()> {
         match self.lack {
             Some(lack) => Err(lack.message().to_owned()),
@@ -507,7 +502,6 @@ impl Format {
         }
     }
 
-    /// Whether the switch does not reveal the value.
     pub fn is_secret(self) -> bool {
         self.is_secret
     }
@@ -645,7 +639,6 @@ fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     all
 }
 
-/// A value's format, and the names of some values.
 #[derive(Clone, Debug, Default)]
 pub struct ValueType {
     pub format: Format,

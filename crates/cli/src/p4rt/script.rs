@@ -17,7 +17,6 @@ const DEPTH_MAX: usize = 16;
 /// Number of lines read ahead of the running command.
 const LINES_AHEAD: usize = 64;
 
-/// A run of commands, and its counts.
 pub struct Script {
     pub keeps_going: bool,
     n_commands: usize,
@@ -55,7 +54,6 @@ impl Script {
         }
     }
 
-    /// Runs the lines of a text.
     pub async fn text(
         &mut self,
         shell: &mut Shell,
@@ -108,7 +106,6 @@ impl Script {
         }
     }
 
-    /// The result of the whole run.
     pub fn end(self, shell: &Shell) -> Result<(), Failure> {
         if let Some(n) = shell.open_batch() {
             let updates = output::count(n, "update");
@@ -127,7 +124,6 @@ impl Script {
     }
 }
 
-/// Runs a file's commands until the first failure.
 pub async fn source(shell: &mut Shell, path: &Path, from: &Place) -> Result<(), Stop> {
     let depth = from.depth + 1;
     if depth > DEPTH_MAX {

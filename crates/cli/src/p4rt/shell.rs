@@ -26,17 +26,13 @@ use crate::output;
 /// How the shell becomes primary, and where names come from.
 #[derive(Clone, Debug)]
 pub struct Choices {
-    /// Never become primary.
     pub read_only: bool,
-    /// Become primary with exactly this id.
     pub election_id: Option<u128>,
-    /// Take names from this file instead of the switch.
     pub p4info: Option<PathBuf>,
     /// A user types, so commands do not wait for other controllers.
     pub is_interactive: bool,
 }
 
-/// Where a command comes from, for messages.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     /// `None`: from the command line, or typed.
@@ -57,7 +53,6 @@ impl Place {
         }
     }
 
-    /// Prefixes a message with the place.
     fn said(&self, message: &str) -> String {
         match self.words() {
             Some(place) => format!("{place}: {message}"),
@@ -90,7 +85,6 @@ impl Place {
 pub enum Stop {
     /// It failed; the message has not been printed yet.
     Failed(String, Value),
-    /// Ctrl-C.
     Interrupted,
     /// The user asked to end the shell.
     Exit,
@@ -117,7 +111,6 @@ impl Stop {
         Stop::Failed(message.into(), json!({}))
     }
 
-    /// Appends to the message.
     pub(super) fn and(self, more: &str) -> Stop {
         match self {
             Stop::Failed(message, found) => Stop::Failed(message + more, found),

@@ -19,7 +19,6 @@ use super::shell::{Place, Shell, Stop};
 use crate::failure::Failure;
 use crate::output;
 
-/// Maximum length of the history.
 const HISTORY_LINES: usize = 1_000;
 
 /// A request for a line: what the prompt needs, and where the line goes.

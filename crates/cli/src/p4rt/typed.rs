@@ -424,7 +424,6 @@ pub fn counts(items: &mut Items) -> Parsed<CounterData> {
     Ok(data)
 }
 
-/// Parses a port's number or name.
 fn port(value: &Value) -> Parsed<Vec<u8>> {
     match value {
         Value::Atom(atom) => port_bytes(&atom.text),

@@ -71,7 +71,6 @@ impl fmt::Display for Atom {
     }
 }
 
-/// Quotes and escapes a text.
 pub fn quoted(text: &str) -> String {
     let mut all = String::from("\"");
     for c in text.chars() {

@@ -222,7 +222,6 @@ fn entries(n: usize) -> String {
     }
 }
 
-/// The update that deletes an entry.
 fn key_of(entry: TableEntry) -> Update {
     let key = TableEntry {
         table_id: entry.table_id,

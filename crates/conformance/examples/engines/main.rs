@@ -43,7 +43,6 @@ const TELL_EVERY: Duration = Duration::from_secs(60);
 struct Outcome {
     n_cases: u64,
     n_comparisons: u64,
-    /// Activity by subject.
     seen: Vec<Activity>,
     /// Number of packets by subject and choice.
     reached: Vec<Vec<u64>>,

@@ -39,7 +39,6 @@ impl fmt::Display for Found {
 #[derive(Debug, Default)]
 pub struct Programs {
     n_programs: usize,
-    /// Number of programs by feature.
     features: BTreeMap<&'static str, usize>,
     activity: Activity,
 }

@@ -32,16 +32,13 @@ use crate::{
     sfu::{SFU_IP, SFU_MAC, SFU_PORT, STREAM_PORT, SfuProgram},
 };
 
-/// Number of groups.
 const GROUPS: u16 = 4;
 /// Usual maximum of viewers in a group.
 const VIEWERS_MAX: usize = 12;
-/// Number of changes in a conference.
 const CHANGES: usize = 24;
 /// Length of a drain: the time in which the queues run empty.
 const DRAIN_NS: u64 = 20_000_000;
 
-/// A call of the controller.
 #[derive(Debug, Clone)]
 enum Call {
     Write(Write),

@@ -31,7 +31,6 @@ const FOLDERS: &[&str] = &[
     "testdata/stf",
 ];
 
-/// How a case's input is generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A program with changed bytes.
@@ -110,7 +109,6 @@ impl Corpus {
         self.paths.is_empty() || self.jsons.is_empty()
     }
 
-    /// The text of an included file.
     pub fn file(&self, path: &str) -> Option<String> {
         let mut parts: Vec<&str> = Vec::new();
         for part in path.split('/') {
@@ -128,7 +126,6 @@ impl Corpus {
         (path, &self.files[path])
     }
 
-    /// The case with this number.
     pub fn case(&self, seed: u64, number: u64) -> (Kind, Input) {
         let mut rng = Rng::with_seed(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let kind = match rng.u32(..20) {

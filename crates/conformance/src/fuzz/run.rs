@@ -15,19 +15,14 @@ use super::{Corpus, Input};
 const PACKETS: usize = 4;
 /// Maximum number of frames taken from one program: some programs multiply packets for a long time.
 const FRAMES_OUT_MAX: usize = 2_000;
-/// Entries added to each table.
 const ENTRIES_PER_TABLE: usize = 3;
 
-/// How far a case got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The compiler refused the source.
     NotCompiled,
-    /// The loader refused the JSON.
     NotLoaded,
     /// The loader refused the compiler's JSON: a limit of the switch, or a bug.
     CompiledNotLoaded,
-    /// The program processed packets.
     Ran,
 }
 

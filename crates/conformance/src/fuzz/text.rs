@@ -136,7 +136,6 @@ const PIECES: &[&str] = &[
     "é",
     "\u{0}",
 ];
-/// Numbers near common limits.
 const NUMBERS: &[&str] = &[
     "0",
     "1",
@@ -236,7 +235,6 @@ fn is_number(token: &str) -> bool {
     token.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Changes a few tokens.
 pub fn mutate_tokens(rng: &mut Rng, text: &str, other: &str) -> String {
     let mut all: Vec<String> = tokens(text).into_iter().map(str::to_owned).collect();
     let donor = tokens(other);

@@ -16,9 +16,7 @@ use dataplane::{Program, Switch};
 use dataplane_jit::NativeOptions;
 
 const SEED: u64 = 0x0e49_2026;
-/// Frames per case.
 const FRAMES: usize = 60;
-/// Cases per program.
 const CASES: u64 = 2;
 /// Conferences per SFU program, and frames per conference.
 const CONFERENCES: u64 = 3;

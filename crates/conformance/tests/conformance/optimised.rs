@@ -68,7 +68,6 @@ fn unoptimised(path: &Path) -> Option<(bmv2_json::Program, Option<p4_compiler::P
     Some((output.bmv2_json?, Some(output.p4info?)))
 }
 
-/// Each pass alone, then all passes.
 fn choices() -> Vec<(String, Vec<Pass>)> {
     let mut choices: Vec<(String, Vec<Pass>)> = Pass::ALL
         .iter()

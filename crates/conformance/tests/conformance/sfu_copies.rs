@@ -18,7 +18,6 @@ fn sfu(program: SfuProgram, n_viewers: u16) -> Sfu {
     sfu
 }
 
-/// The expected copy for a viewer.
 fn expected(
     program: SfuProgram,
     viewer: &Viewer,

@@ -16,11 +16,8 @@ use crate::limits::COLUMNS;
 use crate::program::Named;
 use crate::session::{Session, say};
 
-/// The text after a command's name.
 pub struct Typed<'a> {
-    /// The text unchanged.
     pub rest: &'a str,
-    /// The text split at whitespace.
     pub words: Vec<&'a str>,
 }
 
@@ -65,7 +62,6 @@ pub enum Takes {
 
 pub struct Command {
     pub name: &'static str,
-    /// Syntax of the arguments.
     usage: &'static str,
     /// Help text; empty if BMv2's command line has none for the command.
     about: &'static str,
@@ -173,7 +169,6 @@ fn find<'a, T>(all: &'a Named<T>, what: &str, name: &str) -> Result<&'a T, Error
     all.get(name).ok_or_else(none)
 }
 
-/// Help on one command, or the list of all.
 pub fn help(session: &mut Session, topic: &str) -> Done {
     let of_all = COMMANDS.iter().filter(|command| !command.about.is_empty());
     if topic.is_empty() {

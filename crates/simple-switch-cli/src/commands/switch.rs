@@ -142,7 +142,6 @@ pub fn info(session: &mut Session, typed: &Typed<'_>) -> Done {
     Ok(())
 }
 
-/// The parameters of a custom CRC.
 struct Crc {
     name: String,
     numbers: [i64; 3],

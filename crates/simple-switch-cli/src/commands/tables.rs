@@ -231,7 +231,6 @@ pub fn delete(session: &mut Session, typed: &Typed<'_>) -> Done {
     Ok(())
 }
 
-/// Fails unless entries refer to an action profile.
 pub(super) fn expect_indirect(table: &Table) -> Done {
     match table.of {
         TableType::Simple => Err(Error::input(
@@ -336,7 +335,6 @@ pub fn indirect_set_default_with_group(session: &mut Session, typed: &Typed<'_>)
     default_indirect(session, typed, expect_selector, call)
 }
 
-/// Prints an action and its arguments.
 pub(super) fn dump_call(session: &Session, name: &str, args: &[Vec<u8>]) -> Done {
     let args: Vec<String> = args.iter().map(|arg| hex(arg)).collect();
     Ok(say!(session, "Action entry: {name} - {}", args.join(", "))?)

@@ -86,7 +86,6 @@ impl Runner<'_> {
         find("direct meter", name, names)
     }
 
-    /// Compares the next digest.
     pub(super) fn expect_digest(
         &mut self,
         line: usize,

@@ -18,7 +18,6 @@ use p4runtime_proto::p4::v1::{
 /// Entries per table, unless its actions need more or its size allows fewer.
 const ENTRIES: usize = 4;
 
-/// Whether the table has key fields.
 pub fn has_key(table: &Table) -> bool {
     !table.match_fields.is_empty()
 }
@@ -189,10 +188,8 @@ fn call(p4info: &P4Info, action: u32, number: usize) -> TableAction {
     }
 }
 
-/// A controller's representation of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// A number of this many bits.
     Bits(u32),
     /// A string that stands for a number (`@p4runtime_translation`).
     String,

@@ -7,7 +7,6 @@ use super::below;
 use crate::failure::Failure;
 use crate::files;
 
-/// Extensions of P4_16 source.
 const EXTENSIONS: [&str; 3] = ["p4", "p4_16", "p416"];
 
 /// All P4 files below a folder, as sorted paths relative to it.
@@ -20,7 +19,6 @@ pub fn programs(root: &Path) -> Result<Vec<String>, Failure> {
     Ok(programs.map(|path| below(root, path)).collect())
 }
 
-/// Whether a file's name is that of P4_16 source.
 pub fn is_p4(path: &Path) -> bool {
     let extension = path.extension().and_then(|it| it.to_str());
     extension.is_some_and(|it| EXTENSIONS.contains(&it))

@@ -29,11 +29,8 @@ pub struct Plan {
     pub include_dirs: Vec<PathBuf>,
     /// Macros in addition to those that the tree defines.
     pub defines: Vec<(String, String)>,
-    /// Whether to compile with `-O 1`.
     pub optimise: bool,
-    /// Number of random packets.
     pub packets: usize,
-    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -59,7 +56,6 @@ pub enum Verdict {
     P4_14,
     /// The program is for another architecture than v1model, named by its include or its package.
     OtherArchitecture { architecture: String },
-    /// An included file is nowhere in the tree.
     MissingInclude { message: String },
     /// The compiler refuses the program; a reader must judge why.
     Refused { code: String, message: String },
@@ -67,27 +63,20 @@ pub enum Verdict {
     OwnExtern { message: String },
     /// The program was loaded, filled and run without a fault.
     Passed(Ran),
-    /// The switch refuses the compiler's output.
     PairRefused { message: String },
     /// The switch refuses an entry that its P4Info allows.
     EntryRefused { message: String },
-    /// Engines differ.
     Differs { message: String },
-    /// The worker panicked, ended or ran out of memory.
     Crashed { message: String },
-    /// The worker exceeded the time limit.
     Late { message: String },
 }
 
-/// What a program's run covered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ran {
     /// Tables with a key, and those filled over P4Runtime.
     pub tables: usize,
     pub filled: usize,
-    /// Entries written over P4Runtime.
     pub entries: usize,
-    /// Random packets, and frames sent.
     pub packets: u64,
     pub transmitted: u64,
     /// Why the native engine leaves the whole program to the interpreter, if it does.
@@ -137,7 +126,6 @@ impl Answer for Verdict {
     }
 }
 
-/// A path relative to the root.
 fn below(root: &Path, path: &Path) -> String {
     let below = path.strip_prefix(root).unwrap_or(path);
     below.to_string_lossy().into_owned()

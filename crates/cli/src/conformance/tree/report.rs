@@ -83,14 +83,12 @@ impl Report {
         self.by_word.get(word).copied().unwrap_or(0)
     }
 
-    /// Number of programs for v1model.
     fn n_v1model(&self) -> usize {
         let not = ["part", "P4_14", "other"];
         let counts = self.by_word.iter().filter(|(word, _)| !not.contains(word));
         counts.map(|(_, n)| n).sum()
     }
 
-    /// Number of verdicts that are certainly our fault.
     pub fn n_faults(&self) -> usize {
         self.n_faults
     }

@@ -86,7 +86,6 @@ fn pair_refused(error: impl ToString) -> Verdict {
     }
 }
 
-/// The entries written over P4Runtime.
 #[derive(Default)]
 struct Filled {
     tables: usize,

@@ -27,7 +27,6 @@ struct Flags {
     is_bmv2: bool,
 }
 
-/// What a worker knows of a tree.
 pub struct Settings {
     root: PathBuf,
     /// Commands with flags, by the folder of their file.
@@ -71,7 +70,6 @@ impl Settings {
         &self.root
     }
 
-    /// Whether another file of the tree includes this one.
     pub fn is_included(&self, path: &Path) -> bool {
         self.included.contains(path)
     }

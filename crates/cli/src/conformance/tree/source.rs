@@ -18,7 +18,6 @@ const NOT_FOUND: &str = "E0118";
 const OWN_METADATA: &str = "E0602";
 /// Error code: an extern that simple_switch lacks.
 const OWN_EXTERN: &str = "E0610";
-/// v1model's package.
 const V1MODEL: &str = "V1Switch";
 /// The headers of other architectures, without extension.
 const ARCHITECTURES: [&str; 16] = [
@@ -40,11 +39,9 @@ const ARCHITECTURES: [&str; 16] = [
     "simple_sume_switch",
 ];
 
-/// A program that compiles.
 pub struct Source {
     pub json: p4_compiler::bmv2_json::Program,
     pub p4info: p4_compiler::P4Info,
-    /// Folders searched for included files.
     pub searched: Vec<String>,
 }
 
@@ -177,7 +174,6 @@ fn other_architecture(name: &str) -> Verdict {
     }
 }
 
-/// The architecture that an included file declares.
 fn architecture(include: &str) -> Option<&str> {
     let file = include.rsplit('/').next()?;
     let name = file.strip_suffix(".p4")?;

@@ -15,7 +15,6 @@ use crate::entries::value::{and, canonical, ones};
 use crate::p4rt::schema::Schema;
 use crate::p4rt::typed::has_order;
 
-/// Seeded numbers (SplitMix64).
 pub(super) struct Random(pub(super) u64);
 
 impl Random {

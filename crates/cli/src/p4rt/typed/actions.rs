@@ -13,7 +13,6 @@ use crate::p4rt::print::{MODES, SIZES};
 use crate::p4rt::schema::{Parsed, Schema, alias, find_of};
 use crate::p4rt::words::{Item, Value};
 
-/// Parses the action of a table entry.
 pub(super) fn table_action(
     schema: &Schema,
     table: &config::Table,

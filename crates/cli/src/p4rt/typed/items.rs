@@ -6,7 +6,6 @@ use crate::p4rt::print::UNITS;
 use crate::p4rt::schema::{Parsed, number};
 use crate::p4rt::words::{Item, Value};
 
-/// The unread items of a line.
 #[derive(Clone, Debug)]
 pub struct Items {
     left: VecDeque<Item>,
@@ -79,7 +78,6 @@ impl Items {
     }
 }
 
-/// Parses an attribute's number.
 pub fn attribute(name: &str, value: &Value, max: u128) -> Parsed<u128> {
     let found = match value {
         Value::Atom(atom) if !atom.is_quoted => number(&atom.text).filter(|it| *it <= max),
@@ -141,7 +139,6 @@ pub fn duration_of(name: &str, value: &Value) -> Parsed<i64> {
     Ok(ns)
 }
 
-/// Parses hexadecimal bytes of any length.
 pub fn hex_of(name: &str, value: &Value) -> Parsed<Vec<u8>> {
     let wrong = || format!("{name}: expected bytes in hexadecimal like 0x0102, got \"{value}\"");
     let Value::Atom(atom) = value else {

@@ -37,7 +37,6 @@ struct Scope {
     /// Writable names.
     places: Vec<(String, Ty)>,
     headers: Vec<String>,
-    /// Names and parameter types.
     actions: Vec<(String, Vec<Ty>)>,
     functions: Vec<(String, Vec<Ty>, Ty)>,
     /// Whether the statement is in an apply block, where tables can be applied.

@@ -33,7 +33,6 @@ struct Entry {
     key: Option<(Vec<MatchField>, i32)>,
 }
 
-/// The input of both switches.
 #[derive(Debug, Clone)]
 pub struct Case {
     entries: Vec<Entry>,
@@ -252,7 +251,6 @@ impl Case {
         Some(text)
     }
 
-    /// The first difference.
     fn difference(&self, plain: &Subject, other: &Subject) -> Option<(String, String)> {
         let (wanted, found) = (plain.outcome(self), other.outcome(self));
         let length = wanted.len().max(found.len());
