@@ -230,7 +230,6 @@ pub enum Bid {
     },
 }
 
-/// The content of an arbitration update.
 struct Seen {
     is_primary: bool,
     somebody_is_primary: bool,

@@ -108,7 +108,6 @@ impl SwitchAddress {
 }
 
 impl SwitchAddress {
-    /// The host of `HOST:PORT`.
     fn host(&self) -> Option<&str> {
         let (host, port) = self.address.rsplit_once(':')?;
         let is_one = !host.is_empty() && port.parse::<u16>().is_ok();
@@ -157,7 +156,6 @@ impl Seen {
 /// Host name for a Unix socket.
 const LOCAL_HOST: &str = "localhost";
 
-/// Destination of a connection.
 #[derive(Clone)]
 enum To {
     /// `HOST:PORT`.

@@ -237,7 +237,6 @@ pub async fn confirm(
 /// The hosts that answered for an address, with their ports.
 type Answers = BTreeMap<Ipv4Addr, BTreeSet<Place>>;
 
-/// Sends requests and collects all answers.
 struct Asker<'a> {
     client: &'a mut Client,
     packet_out: ControllerHeader<'a>,
@@ -433,7 +432,6 @@ impl<'a> ControllerHeader<'a> {
         }
     }
 
-    /// The port at which a packet arrived.
     fn port(&self, packet: &PacketIn) -> Option<u16> {
         let field = self.0.metadata.iter().find(|f| f.name == "ingress_port")?;
         let value = packet.metadata.iter().find(|m| m.metadata_id == field.id)?;

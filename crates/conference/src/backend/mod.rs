@@ -440,10 +440,8 @@ fn unserved(conference: &Conference) -> BTreeMap<Option<u16>, usize> {
     unserved
 }
 
-/// Counts of each group's viewers.
 type Counts = BTreeMap<GroupId, HashMap<ViewerKey, Count>>;
 
-/// The changes that both programs have in common.
 struct Changes {
     address: AddressUpdates,
     presenters: Steps,

@@ -18,7 +18,6 @@ use crate::entities::{self, ProgramError, Row, Table};
 use crate::limits::PORT_MAX;
 use crate::model::OwnAddress;
 
-/// The P4 tables of own addresses.
 #[derive(Clone, Debug)]
 pub(super) struct OwnAddresses {
     /// By ingress port: the addresses that answer.
@@ -27,7 +26,6 @@ pub(super) struct OwnAddresses {
     ports: Option<Table>,
 }
 
-/// The contents of the tables.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Entries {
     own: Vec<OwnEntry>,
@@ -35,7 +33,6 @@ pub(super) struct Entries {
     several_ports: bool,
 }
 
-/// One entry of the ingress table.
 #[derive(Clone, Copy, Debug)]
 struct OwnEntry {
     address: OwnAddress,

@@ -38,14 +38,12 @@ const OFF: Mac = Mac([0xff; 6]);
 /// The identity of a stream.
 type Key = (Ipv4Addr, Option<u16>);
 
-/// The P4 table of presenters.
 #[derive(Clone, Debug)]
 pub(super) struct Presenters {
     table: Table,
     udp_ports: bool,
 }
 
-/// The contents of the table.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Entries {
     entries: BTreeMap<Key, Entry>,
@@ -97,7 +95,6 @@ pub(super) struct Meaning {
     pub(super) unfinished: Option<&'static str>,
 }
 
-/// Updates for the entries, by stage.
 #[derive(Default)]
 pub(super) struct Steps {
     pub(super) records: Vec<Update>,
@@ -351,7 +348,6 @@ impl Presenters {
     }
 }
 
-/// A parsed entry of the table.
 enum Found {
     Head(Head),
     Entry(Key, Entry),

@@ -15,7 +15,6 @@ use crate::model::{Capabilities, Conference, GroupId, Viewer};
 use crate::plan::{Plan, Stage, Target};
 use crate::slots::{Block, CounterIds, Slide, Slots};
 
-/// The program's registers and counter.
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
     groups: Array,
@@ -42,7 +41,6 @@ struct Placed {
     slots: Vec<Slot>,
 }
 
-/// One viewer in the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Slot {
     ip: Ipv4Addr,

@@ -13,7 +13,6 @@ use crate::limits::GROUP_VIEWERS_MAX;
 use crate::model::{Capabilities, Conference, Group, GroupId, Viewer, ViewerKey};
 use crate::plan::{Plan, Stage};
 
-/// The program's tables.
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
     viewers: Table,
@@ -277,7 +276,6 @@ impl Layout {
     }
 }
 
-/// Updates for all groups, by stage.
 #[derive(Default)]
 struct Change {
     inserts: Vec<Update>,

@@ -13,7 +13,6 @@ use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
 use super::{Mac, Sfu};
 
-/// A scalar.
 pub(super) trait Word: Sized {
     const EXPECTED: &str;
 
@@ -59,7 +58,6 @@ impl Word for bool {
     }
 }
 
-/// Deserializes a required scalar.
 pub(super) fn word<'de, D: Deserializer<'de>, T: Word>(deserializer: D) -> Result<T, D::Error> {
     let expected = T::EXPECTED;
     // As a string: deserialized as a number, `010` would be 10 or 8.
@@ -83,7 +81,6 @@ pub(super) fn word<'de, D: Deserializer<'de>, T: Word>(deserializer: D) -> Resul
     T::of(&text).ok_or_else(error)
 }
 
-/// Deserializes an optional scalar.
 pub(super) fn word_if_any<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,

@@ -9,7 +9,6 @@ use p4runtime_proto::p4::v1::TableEntry;
 use super::FakeSwitch;
 use super::fields::{arg, ip, number};
 
-/// A packet on its way through the program.
 pub(super) struct Packet {
     presenter: Ipv4Addr,
     group: u32,
