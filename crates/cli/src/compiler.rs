@@ -128,8 +128,8 @@ impl CompilerArgs {
     }
 }
 
-/// Refuses a missing folder: because of a typo `#include` would find another file or none. p4c's own commands accept
-/// it, as p4c does.
+/// Refuses a missing folder: because of a typo `#include` would find another file or none. Under p4c's names the binary
+/// accepts it, as p4c does.
 pub fn expect_folders(include: &[PathBuf]) -> Result<(), Failure> {
     match include.iter().find(|folder| !folder.is_dir()) {
         Some(folder) => Err(Failure::new(format!(

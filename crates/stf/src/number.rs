@@ -1,4 +1,4 @@
-//! Numbers of any length.
+//! Parses numbers of any length.
 
 use crate::command::{Expected, Match};
 

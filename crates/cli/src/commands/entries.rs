@@ -191,7 +191,7 @@ impl Apply {
             self.load(program).await?;
         }
         let state = match (&loaded, dry_run) {
-            // The program's const entries are known only after it is loaded.
+            // The program's initial entries are known only after it is loaded.
             (Some(_), true) => State::new(),
             _ => self.state(&p4info, &entries).await?,
         };

@@ -44,7 +44,7 @@ pub struct Dependencies {
 }
 
 impl Dependencies {
-    /// `TARGET: PROGRAM INCLUDED...`
+    /// The rule: `TARGET: PROGRAM INCLUDED...`.
     pub fn rule(&self, program: &Path, recorder: &Recorder) -> String {
         let default = program
             .file_stem()

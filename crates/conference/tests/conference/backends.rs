@@ -125,7 +125,7 @@ impl Bench {
     }
 }
 
-/// One operation that may or may not be allowed.
+/// Applies a random operation, which the model may refuse.
 fn mutate(conference: &mut Conference, random: &mut Random) {
     let id = GroupId(1 + random.below(8) as u16);
     let host = 1 + random.below(24) as u16;
@@ -359,7 +359,7 @@ async fn totals_stay_with_a_viewer_and_begin_at_zero_for_a_new_one() {
             .collect();
         assert_eq!(packets, [7, 7, 0], "{}", bench.program.name());
 
-        // A new MAC is the same viewer still.
+        // A viewer with a new MAC is still the same viewer.
         for host in [1, 3, 4] {
             desired
                 .remove_viewer(GroupId(1), ip(200, host), None)

@@ -283,7 +283,7 @@ impl Bench {
     }
 }
 
-/// Another command than the one that was interrupted: a viewer for the first group there is.
+/// The goal of a command other than the interrupted one: one more viewer in the first group.
 fn something_else(conference: &Conference) -> Conference {
     let mut conference = conference.clone();
     let several_ports = conference.capabilities().several_ports;
@@ -441,7 +441,7 @@ async fn an_address_to_ask_from_stands_beside_the_one_in_force_and_goes_with_the
         bench.command(&old.conference).await.expect("done");
         bench.check_clean(&old.conference, "not found").await;
 
-        // Found: the change that follows makes it the own address, in place of the other.
+        // Found: the next change makes it the own address, in place of the previous one.
         plan::run(ask, &mut bench.switch, |_| {})
             .await
             .expect("written");

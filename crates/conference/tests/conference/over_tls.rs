@@ -107,7 +107,7 @@ async fn a_client_and_a_switch_with_certificates_come_together() {
     let tls = by_another.tls.as_mut().expect("TLS");
     tls.server_name = Some("switch.example".to_owned());
     called(&by_another).await.expect("reached");
-    // It is primary and writes as without TLS.
+    // The client becomes primary and writes, as without TLS.
     let mut client = Client::connect(&by_address, DEVICE_ID)
         .await
         .expect("a client");
@@ -200,7 +200,7 @@ async fn a_switchs_certificate_that_has_expired_is_refused_with_the_day() {
         said.contains("expired on 2001-02-03 00:00:00 UTC"),
         "{said}"
     );
-    // An authority's certificate is no server's.
+    // A CA's certificate is not valid as a server's.
     let itself = crate::certificates::Issued {
         certificate: here.authority.pem().to_owned(),
         key: here.authority.key(),

@@ -299,7 +299,7 @@ async fn a_full_group_fits_and_the_wrong_device_is_told() {
     }
 }
 
-/// A conference with one group of no viewers, in a switch that was just started.
+/// Starts a switch and writes a conference that has one group without viewers.
 async fn with_one_group(p4info: &P4Info) -> (String, SfuProgram) {
     let address = serve().await;
     let program = SfuProgram::detect(p4info).expect("allowed here");

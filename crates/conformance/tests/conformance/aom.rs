@@ -1,5 +1,5 @@
-//! AOM-HM's programs, both forms on every engine: tags equal the published ones, those of the receiver's library, and
-//! depend on every bit; every packet has a verdict; receivers deliver what the sequencers send.
+//! AOM-HM's programs, both forms on every engine. Tags equal the published ones and those of the receiver's library,
+//! and every bit of the input changes them. Every packet has a verdict. Receivers deliver what the sequencers send.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;

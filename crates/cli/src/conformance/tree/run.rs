@@ -116,7 +116,7 @@ fn fill(p4info: &P4Info, json: &str, runtime: &Runtime) -> Result<Filled, Verdic
             };
             match runtime.block_on(server.write(&request)) {
                 Ok(()) => filled.entries += 1,
-                // A const entry of the program may have the same key.
+                // The program's initial entries may have the same key, or fill the table.
                 Err(error) if table.has_initial_entries && is_taken(&error) => {}
                 Err(error) => {
                     return Err(Verdict::EntryRefused {

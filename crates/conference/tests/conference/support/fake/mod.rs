@@ -114,7 +114,7 @@ impl FakeSwitch {
         self.add_verdicts();
     }
 
-    /// Two verdicts, as a program's const entries.
+    /// Adds two verdicts, like the const entries of a program.
     fn add_verdicts(&mut self) {
         let Some(table_id) = self.table_id("verdicts") else {
             return;
@@ -308,7 +308,7 @@ impl FakeSwitch {
         }
     }
 
-    /// One update, with packets moving before and after it.
+    /// Executes one update; packets move before and after it.
     pub fn update(&mut self, update: &Update) -> Result<(), Refusal> {
         let answer = self.strike()?;
         self.move_packets();

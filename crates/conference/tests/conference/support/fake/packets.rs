@@ -12,7 +12,7 @@ use super::fields::{arg, ip, number};
 pub(super) struct Packet {
     presenter: Ipv4Addr,
     group: u32,
-    /// Cells or replicas still to copy; `None` before the packet has read its group.
+    /// Cells or replicas to copy; `None` until the packet has read its group.
     copies: Option<Vec<u64>>,
     expected: Vec<(Ipv4Addr, Mac)>,
     got: Vec<(Ipv4Addr, Mac)>,
