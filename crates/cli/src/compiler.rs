@@ -86,7 +86,6 @@ pub fn level(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Checks a warning that `-Werror=` or `--Wdisable=` names.
 fn known_warning(option: &str, name: &str) -> Result<String, Failure> {
     if p4_compiler::is_warning(name) {
         return Ok(name.to_owned());
@@ -153,12 +152,10 @@ pub fn parse_define(text: &str) -> Result<(String, String), Failure> {
     )))
 }
 
-/// A path as messages and markers show it.
 pub fn lossy(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Reads included files from the file system.
 pub struct Files;
 
 impl SourceProvider for Files {
@@ -201,7 +198,6 @@ pub fn source_name(path: &Path) -> String {
 }
 
 pub struct Compiled {
-    /// `None` if there was an error.
     pub program: Option<Program>,
     pub diagnostics: Vec<Diagnostic>,
 }

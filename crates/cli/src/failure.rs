@@ -31,7 +31,6 @@ impl Failure {
         Failure { document, ..self }
     }
 
-    /// Adds members to the findings.
     pub fn and(mut self, found: Value) -> Failure {
         if let (Some(all), Value::Object(found)) = (self.document.as_object_mut(), found) {
             all.extend(found);

@@ -381,7 +381,6 @@ reprise: test.stf: 2 expectations failed
     );
 }
 
-/// A folder with these files.
 fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a folder");
     for (path, text) in files {

@@ -51,7 +51,6 @@ control D(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr); } }
 V1Switch(P(), C(), I(), E(), C(), D()) main;
 ";
 
-/// Exit code, standard output, standard error.
 fn reprise(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_reprise"))
         .args(words)

@@ -35,7 +35,6 @@ use conference::plan::{self, Target};
 use p4runtime_proto::p4::config::v1::P4Info;
 use serde_json::{Value, json};
 
-/// Guests in the group at a time.
 const GUESTS_MAX: usize = 4;
 const DEVICE_ID: u64 = 1;
 const REPORT: Duration = Duration::from_secs(1);

@@ -26,7 +26,6 @@ const CASE_LOOK: Duration = Duration::from_secs(5);
 const CASE_LOOKS: usize = 120;
 /// Linux's unit of processor time in /proc (`USER_HZ`).
 const TICKS_PER_SECOND: u64 = 100;
-/// Number of cases run by one process.
 const CASES_PER_PROCESS: u64 = 5_000;
 
 struct Arguments {

@@ -127,7 +127,6 @@ impl Sequencers {
         self.all(|switches| switches.insert("groups", "set_group", (key.clone(), 1), &args));
     }
 
-    /// Inserts the keys of the group's current epoch.
     pub fn add_keys(&mut self, rng: &mut Rng, group: &Group) {
         for (shard, keys) in (0u8..).zip(group.keys.chunks(LANES)) {
             let lane = |lane: usize| match keys.get(lane) {

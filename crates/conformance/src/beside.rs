@@ -79,7 +79,6 @@ impl Beside {
         });
     }
 
-    /// Inserts an entry whose key fields are all exact.
     pub fn insert_exact(&mut self, table: &str, action: &str, key: &[&[u8]], args: &[&[u8]]) {
         let key = key.iter().map(|value| MatchField::Exact(value.to_vec()));
         self.insert(table, action, (key.collect(), 0), args);

@@ -9,7 +9,6 @@ use etherparse::{Ipv4Slice, LinkSlice, NetSlice, PacketBuilder, SlicedPacket, Tr
 
 use crate::sfu::{PRESENTER_IP, PRESENTER_MAC, SFU_IP, SFU_MAC, STREAM_PORT};
 
-/// UDP source port of the presenter's packets.
 pub const PRESENTER_PORT: u16 = 40_000;
 
 /// A presenter's packet to the SFU, with correct checksums.
@@ -29,7 +28,6 @@ pub fn udp_frame(src: Ipv4Addr, dst_port: u16, ttl: u8, payload: &[u8]) -> Vec<u
     frame
 }
 
-/// An ICMP echo request to the SFU.
 pub fn echo_request(payload: &[u8]) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2(PRESENTER_MAC, SFU_MAC)
         .ipv4(PRESENTER_IP.octets(), SFU_IP.octets(), 64)

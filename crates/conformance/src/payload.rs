@@ -20,7 +20,6 @@ pub fn is_unknown(key: u64) -> bool {
 pub struct Xor {
     /// Whether it appends a tag over headers and result.
     pub seals: bool,
-    /// Number of copies of each call.
     pub calls: Arc<Mutex<Vec<usize>>>,
 }
 

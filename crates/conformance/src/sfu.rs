@@ -184,7 +184,6 @@ impl Sfu {
         self.switches.send(port, frame)
     }
 
-    /// Number of packets by verdict.
     pub fn verdicts(&self) -> Vec<(String, u64)> {
         let program = self.switches.program();
         let mut tables = program.tables();

@@ -57,7 +57,6 @@ fn begins(name: &str, typed: &str) -> bool {
     name.starts_with(typed) || ends.any(|end| end.starts_with(typed))
 }
 
-/// The names that may follow these words.
 fn names(program: &Program, before: &str) -> Vec<String> {
     let mut words = before.split_whitespace();
     let commands = || COMMANDS.iter().map(|command| command.name.to_owned());

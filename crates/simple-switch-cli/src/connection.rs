@@ -216,7 +216,6 @@ impl Connection {
         }
     }
 
-    /// Checks that the answer belongs to this call.
     fn expect(&self, name: &str, answer: &Message) -> Result<(), Ended> {
         let is_kind = matches!(answer.kind, Some(Kind::Reply | Kind::Exception));
         if answer.name == name && answer.number == self.number && is_kind {

@@ -20,7 +20,6 @@ pub enum Error {
     Ended(Ended),
 }
 
-/// Which part of a command is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
     /// Neither of the following.

@@ -60,7 +60,6 @@ impl Lines {
         Ok(Self::Terminal(Box::new(editor)))
     }
 
-    /// Writes the prompt and reads the next line.
     pub fn next(&mut self, out: &Output) -> Result<Line, Ended> {
         match self {
             Self::Terminal(editor) => {

@@ -39,7 +39,6 @@ impl Session {
         *self.program.borrow_mut() = Rc::new(program);
     }
 
-    /// Writes a message to standard error.
     pub fn note(&self, note: &str) -> Result<(), Ended> {
         self.out.error_line(format_args!("{}: {note}", self.place))
     }

@@ -132,7 +132,6 @@ pub fn value_set_value(text: &str, bits: u32) -> Result<Vec<u8>, Error> {
     bytes_of(&number, bits).map_err(Error::input)
 }
 
-/// Converts the arguments of an action, one per parameter.
 pub fn runtime_data(action: &Action, args: &[&str]) -> Result<Vec<Vec<u8>>, Error> {
     let values = action.params.iter().zip(args).map(|((_, bits), arg)| {
         param(arg, *bits)

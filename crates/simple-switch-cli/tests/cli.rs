@@ -424,8 +424,8 @@ fn an_interrupt_ends_it_while_nobody_takes_its_output() {
             let _ = written.send(());
         }
     });
-    // As long as the writer makes progress, the program still reads. If it were only waiting for a processor, it would
-    // not be blocked on its output yet.
+    // Wait until the program reads no more input, because it is blocked on its output. A shorter pause may only mean
+    // that it waits for a processor.
     while is_written.recv_timeout(Duration::from_secs(5)).is_ok() {}
     interrupt(&child);
     assert_eq!(child.wait().unwrap().signal(), Some(2));

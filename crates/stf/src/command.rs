@@ -119,7 +119,6 @@ pub enum Match {
     Range(Vec<u8>, Vec<u8>),
 }
 
-/// Formats the match in STF syntax.
 impl std::fmt::Display for Match {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let hex = |bytes: &[u8]| format!("0x{}", crate::difference::hex(bytes));
@@ -132,7 +131,6 @@ impl std::fmt::Display for Match {
     }
 }
 
-/// Which of a counter's two numbers to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
     Packets,

@@ -30,7 +30,6 @@ impl Failure {
     }
 }
 
-/// Formats one line, then the rows of the difference.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {

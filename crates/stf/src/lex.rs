@@ -12,7 +12,6 @@ const MARKS: [&str; 13] = [
     "&&&", "==", "!=", "<=", ">=", ":", ",", "(", ")", "/", "=", "<", ">",
 ];
 
-/// Splits a line that has no comment.
 pub(crate) fn tokens(line: &str) -> Result<Vec<Token>, String> {
     let mut tokens = Vec::new();
     let mut rest = line.trim_start();

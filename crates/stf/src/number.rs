@@ -161,7 +161,6 @@ pub(crate) fn hex_bytes(digits: &str) -> Parsed<Vec<u8>> {
     (0..digits.len()).step_by(2).map(byte).collect()
 }
 
-/// Parses the expected digits of a frame.
 pub(crate) fn expected(text: &str) -> Parsed<Expected> {
     let (digits, is_whole) = match text.strip_suffix('$') {
         Some(digits) => (digits, true),

@@ -58,7 +58,6 @@ pub struct ParseError {
 #[error("{}", summary(.0))]
 pub struct ParseErrors(pub Vec<ParseError>);
 
-/// The first error and the number of others.
 fn summary(errors: &[ParseError]) -> String {
     let first = errors.first().map(ToString::to_string).unwrap_or_default();
     match errors.len() {

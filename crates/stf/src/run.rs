@@ -23,7 +23,6 @@ const MS: Nanos = 1_000_000;
 
 type Done<T = ()> = Result<T, String>;
 
-/// A multicast node: instance and ports.
 type McNode = (u16, Vec<u16>);
 
 /// Table, key and priority of an entry with an ID.
@@ -33,9 +32,7 @@ type EntryOf = (TableId, Vec<MatchField>, i32);
 pub struct Outcome {
     /// Empty if the test passed.
     pub failures: Vec<Failure>,
-    /// Number of packets in the test.
     pub n_packets: usize,
-    /// Number of expected frames in the test.
     pub n_expected: usize,
     /// Line of a command that could not be executed and so ended the test.
     pub stopped_at: Option<usize>,
@@ -43,7 +40,6 @@ pub struct Outcome {
 
 /// How frames reach the switch and leave it. By default by direct calls.
 pub trait Wire {
-    /// Gives a frame to a port of the switch.
     fn give(&mut self, switch: &mut Switch, now: Nanos, port: PortId, frame: &[u8]) {
         switch.handle_frame(now, port, frame);
     }

@@ -79,7 +79,6 @@ fn samples(global: &Global, args: &Conformance, checkout: &Path) -> Result<(), F
     conclude(global, report.json(&stale), failure)
 }
 
-/// Prints the document of a completed run.
 fn conclude(global: &Global, document: Value, failure: Option<Failure>) -> Result<(), Failure> {
     match failure {
         Some(failure) => return Err(failure.with(document)),

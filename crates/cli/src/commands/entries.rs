@@ -148,13 +148,11 @@ fn id(preamble: &Option<Preamble>) -> u32 {
     id_of(preamble.as_ref())
 }
 
-/// What a table's key consists of.
 fn keys(table: &Table) -> impl Iterator<Item = (u32, &str, i32, &Option<match_field::Match>)> {
     let fields = table.match_fields.iter();
     fields.map(|it| (it.id, it.name.as_str(), it.bitwidth, &it.r#match))
 }
 
-/// What an action's parameters consist of.
 fn params(action: &Action) -> impl Iterator<Item = (u32, &str, i32)> {
     let params = action.params.iter();
     params.map(|it| (it.id, it.name.as_str(), it.bitwidth))
@@ -213,7 +211,6 @@ impl Apply {
         Ok(())
     }
 
-    /// The program, unless the switch already runs it.
     async fn unless_running(&mut self, program: Program) -> Result<Option<Program>, Failure> {
         match self.client.pipeline(ResponseType::All).await {
             Ok(running) => {

@@ -146,7 +146,6 @@ pub fn check(global: &Global, paths: &[PathBuf], args: &CompilerArgs) -> Result<
     Ok(())
 }
 
-/// The warnings of a program without errors.
 fn check_one(
     global: &Global,
     path: &Path,

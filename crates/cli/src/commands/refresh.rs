@@ -21,7 +21,6 @@ use crate::failure::Failure;
 use crate::output;
 use crate::session::Session;
 
-/// Viewers, with the MAC to which their copies go.
 type Macs = BTreeMap<Neighbour, Mac>;
 
 pub async fn once(global: &Global, group: Option<GroupId>) -> Result<(), Failure> {

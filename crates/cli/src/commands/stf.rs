@@ -109,7 +109,6 @@ fn load(path: &Path, args: &CompilerArgs) -> Result<Program, Failure> {
     Program::from_json_str(&json).map_err(|error| Failure::in_file(path, &error))
 }
 
-/// The last message of a failed test.
 fn verdict(outcome: &stf::Outcome) -> Option<String> {
     let n = outcome.failures.len();
     let (n_failed, stopped) = match outcome.stopped_at {
@@ -132,7 +131,6 @@ fn verdict(outcome: &stf::Outcome) -> Option<String> {
     }
 }
 
-/// Prints each invalid line, with the reason.
 fn show_mistakes(test: &Path, text: &str, errors: &[stf::ParseError]) {
     for error in errors {
         show_line(test, text, error.line, &error.message);

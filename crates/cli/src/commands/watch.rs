@@ -45,7 +45,6 @@ pub fn link_cell(port: &PortCounters) -> String {
     }
 }
 
-/// The interface's current name; `None` if it is gone.
 pub fn interface(port: &PortCounters) -> Option<&str> {
     Some(port.interface.as_str()).filter(|name| !name.is_empty())
 }

@@ -7,7 +7,6 @@ use p4_compiler::SourceProvider;
 
 use crate::compiler::Files;
 
-/// Loads files and records their paths.
 #[derive(Default)]
 pub struct Recorder {
     read: RefCell<Vec<String>>,

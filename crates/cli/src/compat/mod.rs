@@ -47,7 +47,6 @@ impl Name {
     }
 }
 
-/// Behaves like p4c's program of this name.
 pub fn run(name: Name, words: impl Iterator<Item = OsString>) -> ExitCode {
     match try_run(name, words) {
         Ok(()) => ExitCode::SUCCESS,

@@ -15,9 +15,7 @@ const LISTS: &str = "backends/bmv2/CMakeLists.txt";
 const ROOT: &str = "${P4C_SOURCE_DIR}/";
 /// That file's name for the driver of tests on simple_switch without PTF.
 const DRIVER: &str = "run-bmv2-test.py";
-/// Folders of samples that must be refused.
 const ERRORS: [&str; 2] = ["testdata/p4_16_errors", "testdata/p4_16_bmv_errors"];
-/// Headers of other architectures.
 const OTHER_ARCHITECTURES: [&str; 9] = [
     "psa.p4",
     "pna.p4",
@@ -97,7 +95,6 @@ struct Lists<'r> {
     /// Programs, by path below the root.
     accepted: BTreeSet<String>,
     expected_failures: BTreeSet<String>,
-    /// Programs compiled with `--emit-externs`.
     with_externs: BTreeSet<String>,
 }
 
@@ -198,7 +195,6 @@ fn expand(root: &Path, pattern: &str) -> Vec<String> {
     found
 }
 
-/// Names in a folder, sorted; empty if the folder does not exist.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries

@@ -101,7 +101,6 @@ fn commands(text: &str) -> Vec<(String, Vec<Word>)> {
     }
 }
 
-/// Skips blanks and comments.
 fn skip_blank(mut text: &str) -> &str {
     loop {
         text = text.trim_start();

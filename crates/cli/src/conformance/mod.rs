@@ -46,7 +46,6 @@ pub enum Job {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sample {
-    /// Path below `testdata`.
     pub name: String,
     pub path: PathBuf,
     pub check: Check,

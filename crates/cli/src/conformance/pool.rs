@@ -33,7 +33,6 @@ pub trait Answer: DeserializeOwned + Send {
     fn of_ended(ended: Ended) -> Self;
 }
 
-/// A job's index, verdict and duration.
 pub type Judged<A> = (usize, A, Duration);
 
 /// Runs every job; calls `on_judged` in the order of the jobs.

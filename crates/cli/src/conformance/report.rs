@@ -18,7 +18,6 @@ pub struct Report<'k> {
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Total {
     pub n: usize,
-    /// Number of samples that behave as expected.
     pub passed: usize,
     /// Number of other samples that are in the table of known failures.
     pub known: usize,
@@ -52,7 +51,6 @@ impl<'k> Report<'k> {
         }
     }
 
-    /// Counts a sample and returns its line.
     pub fn add(&mut self, sample: &Sample, verdict: &Verdict, took: Duration) -> String {
         let kind = sample.check.kind();
         let total = self.totals.entry(kind).or_default();

@@ -42,7 +42,6 @@ impl<'j> Node<'j> {
         }
     }
 
-    /// The error "expected WHAT, got FOUND".
     pub fn expected(&self, what: &str) -> FileError {
         self.error(format!("expected {what}, got {}", came(self.value)))
     }

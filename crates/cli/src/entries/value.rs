@@ -77,7 +77,6 @@ pub fn bytes(node: &Node, kind: Kind) -> Result<Vec<u8>, FileError> {
     Ok(found)
 }
 
-/// Why a text is not a valid value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Misfit {
     /// It is neither a number nor an address of this width.

@@ -31,7 +31,6 @@ use tables::{all_tables, group, member, table};
 pub enum Command {
     Write(Vec<Update>),
     Read(Query),
-    /// Deletes all entries that the query finds.
     Clear(Query),
     Watch(Watch),
     PacketOut(PacketOut),

@@ -135,7 +135,6 @@ fn spaced(word: impl AsRef<str>) -> String {
     format!("{} ", word.as_ref())
 }
 
-/// The commands that start with a noun.
 fn of_noun(noun: &str) -> impl Iterator<Item = &'static Usage> {
     COMMANDS
         .iter()
@@ -279,7 +278,6 @@ fn end_of(word: &str) -> String {
     }
 }
 
-/// Names that already have a value.
 fn given(tokens: &[Token]) -> Vec<&str> {
     let pairs = tokens
         .windows(2)

@@ -9,7 +9,6 @@ use super::schema::{Lack, Object, Parsed, Schema, ValueType, alias};
 use crate::entries::file::match_type;
 use crate::output;
 
-/// Kinds of objects, in the order of `info`.
 pub const KINDS: &[Object] = &[
     Object::Table,
     Object::Action,
@@ -47,7 +46,6 @@ pub fn summary(schema: &Schema) -> String {
     }
 }
 
-/// The output of `info`.
 pub fn about(schema: &Schema, name: Option<&str>) -> Parsed<String> {
     let Some(name) = name else {
         let lines = KINDS.iter().flat_map(|kind| {
@@ -213,7 +211,6 @@ fn details(schema: &Schema, kind: Object, preamble: &config::Preamble) -> String
     lines.join("\n")
 }
 
-/// What a counter or a meter counts.
 fn unit(schema: &Schema, kind: Object, id: u32) -> Option<&'static str> {
     let counter = |spec: Option<&config::CounterSpec>| match spec?.unit() {
         counter_spec::Unit::Packets => Some("packets"),

@@ -50,7 +50,6 @@ impl Object {
     }
 }
 
-/// Why the shell knows no names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lack {
     Pipeline,
@@ -513,7 +512,6 @@ impl Format {
         }
     }
 
-    /// Formats a value of unknown type.
     fn bare(bytes: &[u8]) -> String {
         value::hex(bytes)
     }

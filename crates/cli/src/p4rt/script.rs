@@ -11,7 +11,6 @@ use super::shell::{Place, Shell, Stop};
 use crate::failure::Failure;
 use crate::{files, output};
 
-/// Maximum nesting of files that run files.
 const DEPTH_MAX: usize = 16;
 
 /// Number of lines read ahead of the running command.

@@ -81,12 +81,10 @@ impl Place {
     }
 }
 
-/// Why a command has no result.
 pub enum Stop {
     /// It failed; the message has not been printed yet.
     Failed(String, Value),
     Interrupted,
-    /// The user asked to end the shell.
     Exit,
 }
 
@@ -336,7 +334,6 @@ impl Shell {
     }
 }
 
-/// The document of a command with its findings.
 pub fn document(place: &Place, found: Value) -> Value {
     let mut document = place.document();
     if let (Some(all), Value::Object(found)) = (document.as_object_mut(), found) {

@@ -63,7 +63,6 @@ fn refused(schema: &Schema, line: &str) -> String {
     }
 }
 
-/// Parses a line, then prints its entity.
 fn again(schema: &Schema, line: &str) -> String {
     let entity = written(schema, line).unwrap_or_else(|error| panic!("{line}: {error}"));
     print::line(schema, &entity)

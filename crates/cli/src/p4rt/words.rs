@@ -30,7 +30,6 @@ pub enum Item {
     Arrow,
 }
 
-/// Formats the item as a user would type it.
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

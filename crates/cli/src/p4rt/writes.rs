@@ -165,7 +165,6 @@ impl Shell {
         Ok(())
     }
 
-    /// Number of updates in the open batch.
     pub fn open_batch(&self) -> Option<usize> {
         self.batch.as_ref().map(|batch| batch.updates.len())
     }

@@ -14,7 +14,6 @@ use crate::support::service::Server;
 /// Sets the SFU's own address.
 pub const ADDRESS: &str = "address set --port 1 --ip 10.0.1.100 --mac 02:00:00:00:01:64";
 
-/// A switch and a folder of files.
 pub struct Bench {
     pub server: Server,
     pub folder: tempfile::TempDir,
@@ -103,7 +102,6 @@ pub fn recirculation() -> Bench {
     Bench::new(Some(programs::recirculation(131_072, 65_536)))
 }
 
-/// Two groups.
 pub const CONFERENCE: &str = "\
 sfu: {port: 1, ip: 10.0.1.100, mac: '02:00:00:00:01:64'}
 groups:

@@ -144,7 +144,6 @@ fn a_mac_left_out_is_looked_up_by_arp() {
     assert!(error.contains("--mac"), "{error}");
 }
 
-/// A second port with its own address.
 const SECOND: &str = "address set --port 2 --ip 10.0.2.100 --mac 02:00:00:00:02:64";
 
 #[test]

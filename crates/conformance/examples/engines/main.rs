@@ -38,13 +38,11 @@ const DIFFERENCES_MAX: usize = 10;
 /// Interval of progress messages if there is no terminal for a progress bar.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-/// The results of all cases so far.
 #[derive(Default)]
 struct Outcome {
     n_cases: u64,
     n_comparisons: u64,
     seen: Vec<Activity>,
-    /// Number of packets by subject and choice.
     reached: Vec<Vec<u64>>,
     found: Vec<Found>,
     told_at: Option<Instant>,
@@ -170,7 +168,6 @@ impl Run {
         }
     }
 
-    /// Runs cases until enough packets were sent.
     fn work(&self) {
         loop {
             let is_over = {

@@ -35,7 +35,6 @@ impl fmt::Display for Found {
     }
 }
 
-/// Features of a run's programs, and the interpreter's activity.
 #[derive(Debug, Default)]
 pub struct Programs {
     n_programs: usize,

@@ -10,7 +10,6 @@ use conformance::{
 };
 use dataplane::{Program, engine::ir::Primitive};
 
-/// Number of conferences for each SFU program.
 const CONFERENCES: u64 = 8;
 /// Seed of the conferences; a case has a further seed of its own.
 const CONFERENCE_SEED: u64 = 0x5f0;

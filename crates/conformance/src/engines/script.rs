@@ -45,14 +45,12 @@ enum Call {
     Drain,
 }
 
-/// The recorded calls of a conference.
 #[derive(Debug, Clone)]
 pub struct Script {
     /// The calls of each change; the first change sets everything up.
     changes: Vec<Vec<Call>>,
 }
 
-/// A client that records its writes.
 struct Recorder<'a> {
     client: Client,
     program: &'a Program,

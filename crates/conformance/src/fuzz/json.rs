@@ -3,7 +3,6 @@
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-/// Collects the JSON pointers of all nested values.
 fn pointers(value: &Value, here: &mut String, out: &mut Vec<String>) {
     let length = here.len();
     match value {
@@ -115,7 +114,6 @@ pub fn mutate(rng: &mut Rng, value: &mut Value, other: &Value) {
     }
 }
 
-/// A random place with the same last key.
 fn same_key(places: &[String], like: &str, rng: &mut Rng) -> Option<String> {
     let key = like.rsplit('/').next()?;
     let alike: Vec<&String> = places

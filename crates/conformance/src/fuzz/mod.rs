@@ -19,7 +19,6 @@ pub use run::{Outcome, program, refusal, run};
 
 /// Maximum bytes of one source or JSON text; longer inputs find no more than shorter ones.
 const INPUT_BYTES_MAX: usize = 200_000;
-/// Folders with the programs to mutate.
 const FOLDERS: &[&str] = &[
     "p4",
     "p4/include",
@@ -33,7 +32,6 @@ const FOLDERS: &[&str] = &[
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A program with changed bytes.
     Bytes,
     /// A program with tokens deleted, doubled, swapped, replaced, or taken from another program.
     Tokens,
@@ -41,20 +39,16 @@ pub enum Kind {
     Grammar,
     /// A program from the grammar, with changed tokens.
     GrammarTokens,
-    /// A BMv2 JSON file with changed parts.
     Json,
-    /// A BMv2 JSON file with changed bytes.
     JsonBytes,
 }
 
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// The path and text of a P4 source.
     Source(String, String),
     Json(String),
 }
 
-/// The programs from which cases are generated.
 pub struct Corpus {
     /// Text of every P4 file, by path from the root.
     files: HashMap<String, String>,
@@ -100,7 +94,6 @@ impl Corpus {
         })
     }
 
-    /// Number of programs and number of JSON files.
     pub fn len(&self) -> (usize, usize) {
         (self.paths.len(), self.jsons.len())
     }

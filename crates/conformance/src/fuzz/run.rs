@@ -11,7 +11,6 @@ use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 
 use super::{Corpus, Input};
 
-/// Packets sent to each program that loads.
 const PACKETS: usize = 4;
 /// Maximum number of frames taken from one program: some programs multiply packets for a long time.
 const FRAMES_OUT_MAX: usize = 2_000;

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use conformance::compile::root;
 use dataplane::{DropReason, Switch};
 
-/// Number of packets by verdict.
 fn verdicts(switch: &Switch) -> BTreeMap<String, u64> {
     let program = switch.program().expect("a program is set");
     let table = program.table("SfuIngress.verdict_count.verdicts");

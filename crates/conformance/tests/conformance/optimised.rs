@@ -40,7 +40,6 @@ fn elsewhere() -> Option<PathBuf> {
     std::env::var_os("AGREEMENT_PROGRAMS").map(PathBuf::from)
 }
 
-/// Every program of the corpus; some may not compile.
 fn corpus() -> Vec<PathBuf> {
     let mut paths = match elsewhere() {
         Some(folder) => files(&folder, &["p4", "json"]),

@@ -98,7 +98,6 @@ fn meter<'a>(program: &'a Program, name: &str) -> Result<&'a Meter, Error> {
     find(&program.meters, "meter", name)
 }
 
-/// Parses as many rates as the meter has.
 fn rates(meter: &Meter, typed: &[&str]) -> Result<Vec<MeterRate>, Error> {
     let (expected, found) = (meter.n_rates, typed.len());
     if found != expected {

@@ -44,7 +44,6 @@ impl<'a> Typed<'a> {
     }
 }
 
-/// What completion offers after a command's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     Nothing,
@@ -56,7 +55,6 @@ pub enum Takes {
     Counter,
     Register,
     ValueSet,
-    /// A custom CRC of this width in bits.
     Crc(u32),
 }
 

@@ -62,7 +62,6 @@ pub fn set_default(session: &mut Session, typed: &Typed<'_>) -> Done {
     Ok(())
 }
 
-/// Makes a call whose only argument is a table.
 fn of_table(session: &mut Session, typed: &Typed<'_>, call: &'static str) -> Result<Answer, Error> {
     let [name] = typed.exactly()?;
     let program = program(session);

@@ -202,7 +202,6 @@ fn config([rate, burst, peak_rate, peak_burst]: [u64; 4]) -> MeterConfig {
     }
 }
 
-/// Formats a digest in STF syntax.
 fn shown(name: &str, values: Option<&[Vec<u8>]>) -> String {
     let values = values.unwrap_or_default();
     let values = values.iter().map(|value| format!(" 0x{}", hex(value)));

@@ -94,7 +94,6 @@ fn id_of(table: &Table) -> u32 {
     table.preamble.as_ref().map_or(0, |preamble| preamble.id)
 }
 
-/// The actions whose scope is not `but`.
 fn actions(table: &Table, but: Scope) -> Vec<u32> {
     let refs = table.action_refs.iter();
     let refs = refs.filter(|action| action.scope() != but);

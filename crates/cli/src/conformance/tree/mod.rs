@@ -37,7 +37,6 @@ pub struct Plan {
 /// A file that may be a program; a worker's job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Subject {
-    /// Path below the root.
     pub name: String,
     pub plan: Plan,
 }
@@ -59,12 +58,10 @@ pub enum Verdict {
     MissingInclude { message: String },
     /// The compiler refuses the program; a reader must judge why.
     Refused { code: String, message: String },
-    /// The program calls an extern that simple_switch lacks.
     OwnExtern { message: String },
     /// The program was loaded, filled and run without a fault.
     Passed(Ran),
     PairRefused { message: String },
-    /// The switch refuses an entry that its P4Info allows.
     EntryRefused { message: String },
     Differs { message: String },
     Crashed { message: String },
@@ -86,7 +83,6 @@ pub struct Ran {
 }
 
 impl Verdict {
-    /// The verdict's word in lines and totals.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Part => "part",

@@ -14,7 +14,6 @@ const MESSAGE_CHARS: usize = 70;
 pub struct Report {
     by_word: BTreeMap<&'static str, usize>,
     architectures: BTreeMap<String, usize>,
-    /// Number and first message, by code.
     refusals: BTreeMap<String, (usize, String)>,
     ran: Ran,
     n_faults: usize,
@@ -162,7 +161,6 @@ fn passed(ran: &Ran) -> String {
     line
 }
 
-/// The command that repeats the run of one program.
 fn again(subject: &Subject) -> String {
     let plan = &subject.plan;
     let mut command = format!(

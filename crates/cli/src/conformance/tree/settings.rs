@@ -11,7 +11,6 @@ use crate::failure::Failure;
 
 /// Larger files are not build scripts.
 const SCRIPT_BYTES_MAX: u64 = 1 << 20;
-/// Maximum number of variables in one word.
 const EXPANSIONS_MAX: usize = 16;
 /// Words that mark commands which compile for BMv2.
 const BMV2: [&str; 5] = ["bmv2", "bm2", "BMV2", "v1model", "V1MODEL"];

@@ -19,7 +19,6 @@ const OWN_METADATA: &str = "E0602";
 /// Error code: an extern that simple_switch lacks.
 const OWN_EXTERN: &str = "E0610";
 const V1MODEL: &str = "V1Switch";
-/// The headers of other architectures, without extension.
 const ARCHITECTURES: [&str; 16] = [
     "psa",
     "pna",
@@ -201,7 +200,6 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// Whether a top-level declaration exists only in P4_14.
 fn is_p4_14(tokens: &[&str]) -> bool {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {

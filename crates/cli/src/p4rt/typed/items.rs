@@ -69,7 +69,6 @@ impl Items {
         found.ok_or_else(|| format!("expected {what}, a number up to {max}, got \"{word}\""))
     }
 
-    /// Fails if an item is left.
     pub fn end(&mut self) -> Parsed<()> {
         match self.left.front() {
             None => Ok(()),
@@ -147,7 +146,6 @@ pub fn hex_of(name: &str, value: &Value) -> Parsed<Vec<u8>> {
     hex_bytes(atom.text.strip_prefix("0x").unwrap_or(&atom.text)).ok_or_else(wrong)
 }
 
-/// Parses pairs of hexadecimal digits.
 pub fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = digits.bytes().collect();
     let digit = |byte: u8| char::from(byte).to_digit(16);

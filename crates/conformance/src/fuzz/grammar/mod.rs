@@ -29,7 +29,6 @@ impl Ty {
     }
 }
 
-/// The names that a statement can use.
 #[derive(Clone, Default)]
 struct Scope {
     /// Readable names.
@@ -59,7 +58,6 @@ struct Writer<'r> {
     unapplied: Vec<String>,
 }
 
-/// A program for v1model.
 pub fn program(rng: &mut Rng) -> String {
     let mut writer = Writer {
         rng,

@@ -21,7 +21,6 @@ use super::Random;
 use fields::{exact, id_of, index_of, key_of};
 use packets::Packet;
 
-/// A refused update.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message} ({code:?})")]
 pub struct Refusal {
@@ -42,7 +41,6 @@ pub struct Fault {
     pub answer_lost: bool,
 }
 
-/// Entities in memory.
 pub struct FakeSwitch {
     pub p4info: Option<P4Info>,
     pub device_config: Vec<u8>,
@@ -55,7 +53,6 @@ pub struct FakeSwitch {
     pub hosts: HashMap<Ipv4Addr, Mac>,
     /// Other hosts that answer ARP on any port: port, IP, MAC.
     pub other_hosts: Vec<(u16, Ipv4Addr, Mac)>,
-    /// The switch's ports.
     pub ports: Vec<u32>,
     pub requests_to_miss: usize,
     /// If set, packets are sent and moved on between any two updates.
