@@ -150,7 +150,7 @@ impl Scan {
     }
 
     fn push(&mut self, pending: Pending) -> Result<(), WireError> {
-        // Two levels are no nesting: the call itself, and a value beside its container.
+        // The stack's length is the value's depth: it holds the call itself and the containers around the value.
         if self.pending.len() > DEPTH_MAX {
             return Err(WireError::TooDeep(DEPTH_MAX));
         }
