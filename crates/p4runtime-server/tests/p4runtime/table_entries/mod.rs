@@ -421,7 +421,7 @@ async fn direct_counters_count_and_are_written() {
 
     let zero = direct(forward(0xa, 2), counter(0, 0));
     primary.write_one(Type::Modify, zero.clone()).await.unwrap();
-    // No value, no change; but the entry must be there.
+    // Without a value nothing changes, but the entry must exist.
     let unset = direct(forward(0xa, 2), None);
     primary
         .write_one(Type::Modify, unset.clone())
