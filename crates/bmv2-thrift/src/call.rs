@@ -13,7 +13,6 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call without arguments.
     pub fn new(name: &'static str) -> Self {
         Self {
             name,

@@ -106,7 +106,6 @@ impl Structure for MatchParam {
     }
 }
 
-/// Options of an entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
     /// The lowest number wins. Answers have -1 for tables without priorities.
@@ -127,7 +126,6 @@ impl Structure for Options {
     }
 }
 
-/// The action of an entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ActionEntry {
     #[default]

@@ -131,7 +131,6 @@ impl Grammar {
         Self { p4info }
     }
 
-    /// A random update.
     pub fn update(&self, rng: &mut Rng) -> Update {
         let (entity, types) = self.entity(rng);
         let of = rng.choice(types).copied().unwrap_or(Type::Modify);

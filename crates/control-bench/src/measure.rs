@@ -28,7 +28,6 @@ const READ_PAUSE: Duration = Duration::from_millis(100);
 const FILL_MAX: Duration = Duration::from_secs(120);
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// The amounts of everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Effort {
     pub(crate) n_entries: u32,

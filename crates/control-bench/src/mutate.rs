@@ -17,7 +17,6 @@ const EXTREMES: [u64; 9] = [
     u64::MAX,
 ];
 
-/// A field of the wire format.
 #[derive(Debug, Clone)]
 pub struct Field {
     number: u64,
@@ -148,7 +147,6 @@ fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Encodes a message.
 pub fn write(fields: &[Field]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for Field { number, value } in fields {

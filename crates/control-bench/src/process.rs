@@ -27,7 +27,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Lines of standard error that are kept.
 const LINES_KEPT: usize = 1_000;
 
-/// The kind of switch.
 #[derive(Debug, Clone)]
 pub enum Kind {
     /// The switch of this build.
@@ -62,13 +61,11 @@ pub struct Place(pub u16);
 impl Place {
     pub const FIRST: Self = Self(0);
 
-    /// The address of its P4Runtime server.
     pub fn grpc(self) -> SocketAddr {
         let (address, port) = GRPC;
         SocketAddr::from((address, port + self.0))
     }
 
-    /// The address of its Thrift server.
     pub fn thrift(self) -> SocketAddr {
         let (address, port) = THRIFT;
         SocketAddr::from((address, port + self.0))

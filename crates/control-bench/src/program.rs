@@ -6,7 +6,6 @@ use p4runtime_proto::p4::config::v1::P4Info;
 
 use crate::Result;
 
-/// A compiled program.
 #[derive(Debug, Clone)]
 pub struct Program {
     pub p4info: P4Info,

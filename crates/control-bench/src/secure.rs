@@ -60,7 +60,6 @@ impl Shows {
     pub const WRONG: [Self; 4] = [Self::Nothing, Self::Strangers, Self::Expired, Self::Early];
 }
 
-/// A client for any number of connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     config: Arc<ClientConfig>,

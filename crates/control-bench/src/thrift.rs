@@ -25,7 +25,6 @@ pub struct Client {
     number: i32,
 }
 
-/// The bytes of a call.
 pub fn call(name: &str, number: i32, arguments: &[u8]) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.head(name, Kind::Call, number);

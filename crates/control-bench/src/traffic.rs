@@ -44,7 +44,6 @@ pub enum Way {
     SecondToFirst,
 }
 
-/// Running traffic.
 pub struct Traffic {
     stops: Arc<AtomicBool>,
     n_arrived: Arc<AtomicU64>,
@@ -52,7 +51,6 @@ pub struct Traffic {
     receiver: JoinHandle<Result<Arrived>>,
 }
 
-/// The result of the traffic.
 #[derive(Debug, Clone)]
 pub struct Passed {
     /// Frames that the kernel accepted from the sender.
@@ -62,7 +60,6 @@ pub struct Passed {
     pub seconds: f64,
 }
 
-/// The received frames.
 #[derive(Debug, Clone)]
 pub struct Arrived {
     pub n_frames: u64,

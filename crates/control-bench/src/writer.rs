@@ -95,7 +95,6 @@ pub(crate) fn station(n: u32) -> [u8; 6] {
     [2, 0, a, b, c, d]
 }
 
-/// Generates the batches.
 pub(crate) struct Batches {
     ids: Ids,
     size: u32,

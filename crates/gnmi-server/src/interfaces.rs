@@ -13,7 +13,6 @@ pub(crate) struct Interface {
     pub port: Port,
 }
 
-/// All interfaces at one moment.
 pub(crate) struct Snapshot {
     /// In the order of the command line, in every snapshot.
     pub interfaces: Vec<Interface>,

@@ -26,7 +26,6 @@ impl Name {
     }
 }
 
-/// What a path selects.
 pub(crate) struct Query {
     /// At least one node. No node is below another.
     pub nodes: Vec<&'static Node>,
@@ -37,7 +36,6 @@ pub(crate) struct Query {
     pub text: String,
 }
 
-/// Why a path selects nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PathError {
     /// The path is malformed.
@@ -87,7 +85,6 @@ pub(crate) fn unqualified(name: &str) -> &str {
     stripped.unwrap_or(name)
 }
 
-/// The path as text.
 pub(crate) fn text_of<'a>(elems: impl IntoIterator<Item = &'a PathElem>) -> String {
     let mut text = String::new();
     for elem in elems {

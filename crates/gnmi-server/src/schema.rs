@@ -132,7 +132,6 @@ fn oper_status(port: &Port) -> &'static str {
     }
 }
 
-/// A port's drops for some reasons.
 fn drops(port: &Port, reasons: &[&str]) -> u64 {
     let drops = port.status.drops.iter();
     let of_reasons = drops.filter(|(reason, _)| reasons.contains(reason));

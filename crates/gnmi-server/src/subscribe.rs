@@ -167,7 +167,6 @@ enum Telling {
     Nothing,
 }
 
-/// The watches for a subscription list.
 fn watches(list: &SubscriptionList, mode: Mode, snapshot: &Snapshot) -> Result<Vec<Watch>, Status> {
     if list.subscription.is_empty() {
         return Err(Status::invalid_argument(

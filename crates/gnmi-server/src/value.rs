@@ -18,7 +18,6 @@ pub(crate) enum Value {
     Number(u64),
 }
 
-/// The supported encodings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoded {
     /// Scalars of `TypedValue`.
@@ -115,7 +114,6 @@ pub(crate) enum Sent {
 }
 
 impl Sent {
-    /// Decodes the value of an update.
     pub(crate) fn read(value: Option<&TypedValue>) -> Result<Self, Status> {
         let json = |text: &[u8]| {
             serde_json::from_slice(text)
@@ -151,7 +149,6 @@ impl Sent {
         }
     }
 
-    /// The value in messages.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Text(text) => format!("{text:?}"),

@@ -359,7 +359,6 @@ impl Arbitration {
         (state.primary == Some(client)).then_some(&*state.access)
     }
 
-    /// The primaries of all roles, each with its access.
     pub(crate) fn primaries(&self) -> impl Iterator<Item = (&Access, &StreamSender)> {
         self.roles.values().filter_map(|state| {
             let primary = self.clients.get(&state.primary?)?;
@@ -373,7 +372,6 @@ fn role_name(role: Option<&Role>) -> RoleName {
     role.map_or_else(RoleName::default, |role| RoleName::new(&role.name, role.id))
 }
 
-/// The error for a request with another device id.
 pub(crate) fn device_mismatch(device_id: u64, found: u64) -> String {
     format!("expected the device id {device_id}, found {found}")
 }

@@ -6,7 +6,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connections::Caller;
 
-/// What the bytes belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Answers that clients have not taken yet.

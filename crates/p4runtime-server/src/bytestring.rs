@@ -103,7 +103,6 @@ pub(crate) fn is_within(value: &[u8], mask: &[u8]) -> bool {
     value.iter().rev().zip(mask).all(|(v, m)| v & !m == 0)
 }
 
-/// Whether the lowest `n_bits` are zero.
 pub(crate) fn low_bits_are_zero(value: &[u8], n_bits: u32) -> bool {
     let (bytes, bits) = ((n_bits / 8) as usize, n_bits % 8);
     let mut low = value.iter().rev();

@@ -129,7 +129,6 @@ pub(crate) struct DigestDrops {
 }
 
 impl DigestDrops {
-    /// Lost because the receiver was too slow.
     pub(crate) fn queue_full(&self) -> u64 {
         let from_switch = self.from_switch.get().map_or(0, DigestSender::n_lost);
         self.queue_full.get() + from_switch
@@ -148,7 +147,6 @@ pub(crate) struct IdleTimeoutDrops {
 }
 
 impl IdleTimeoutDrops {
-    /// Lost because the receiver was too slow.
     pub(crate) fn queue_full(&self) -> u64 {
         let from_switch = self.from_switch.get().map_or(0, IdleTimeoutSender::n_lost);
         self.queue_full.get() + from_switch
@@ -168,7 +166,6 @@ pub(crate) struct PacketInDrops {
 }
 
 impl PacketInDrops {
-    /// Lost because the receiver was too slow.
     pub(crate) fn queue_full(&self) -> u64 {
         let from_switch = self.from_switch.get().map_or(0, PacketInSender::n_lost);
         self.queue_full.get() + from_switch

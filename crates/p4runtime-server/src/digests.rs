@@ -14,7 +14,6 @@ use crate::limits::{DIGESTS_PER_LIST_MAX, DIGESTS_UNACKNOWLEDGED_MAX};
 /// A digest's fields as the data plane delivers them.
 pub(crate) type Numbers = Vec<Vec<u8>>;
 
-/// A list to send.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct List {
     pub(crate) digest_id: u32,

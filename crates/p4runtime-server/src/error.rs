@@ -10,7 +10,6 @@ use tonic::{Code, Status};
 
 use crate::limits;
 
-/// Why an entity could not be written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct EntityError {

@@ -27,7 +27,6 @@ const PREFIX_BYTES: usize = 5;
 /// Suffixes of the methods whose requests are streams: P4Runtime's and gNMI's.
 const STREAM_METHODS: [&str; 2] = ["/StreamChannel", "/Subscribe"];
 
-/// The limits of requests.
 #[derive(Clone)]
 pub(crate) struct Bounding {
     pub(crate) bytes: Bytes,
@@ -124,7 +123,6 @@ struct Early {
     until: Pin<Box<Sleep>>,
 }
 
-/// The progress of one message.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Message {
     prefix: [u8; PREFIX_BYTES],

@@ -55,7 +55,6 @@ impl RoleName {
         }
     }
 
-    /// Whether an object's annotation gives it to this role.
     fn is_annotated(&self, annotated: &str) -> bool {
         self.name == annotated
     }

@@ -55,7 +55,6 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// The counter for a message's kind.
     fn of(&self, update: &Update) -> Option<&AtomicUsize> {
         match update {
             Update::Packet(_) => Some(&self.packets),
@@ -444,7 +443,6 @@ fn send_digests(device: &Device, target: &Target, list: List) {
     }
 }
 
-/// The result of sending a message to primaries.
 enum Sent {
     Taken,
     NoPrimary,

@@ -59,7 +59,6 @@ pub(crate) fn declared<C: Code>(
     move |error| Exception::new(code(error.kind), error.message).into()
 }
 
-/// The return value of a call.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Void,
@@ -71,7 +70,6 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// Encodes a structure or container.
     pub(crate) fn encoded(of: Type, write: impl FnOnce(&mut Writer)) -> Self {
         let mut writer = Writer::default();
         write(&mut writer);

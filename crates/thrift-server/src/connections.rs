@@ -13,7 +13,6 @@ use tokio::time::Instant;
 
 use crate::limits::{CONNECTIONS_MAX, KEEPALIVE_S};
 
-/// The open connections.
 #[derive(Clone, Default)]
 pub(crate) struct Connections(Arc<Mutex<Open>>);
 

@@ -22,7 +22,6 @@ pub struct ServerConfig {
     pub notifications: Option<String>,
 }
 
-/// The state that all connections share.
 pub(crate) struct Site {
     pub(crate) config: ServerConfig,
     pub(crate) device: Arc<Device>,
@@ -80,7 +79,6 @@ impl Site {
         self.device.in_turn(call).await?
     }
 
-    /// Writes one operation.
     pub(crate) async fn write(
         &self,
         pipeline: Arc<Pipeline>,

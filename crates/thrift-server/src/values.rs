@@ -1,7 +1,6 @@
 //! Numbers as big-endian byte strings of the width that the program defines. Like BMv2, takes strings of any length
 //! and ignores excess bits.
 
-/// The number of bytes for a number of `bits`.
 pub(crate) fn n_bytes(bits: u32) -> usize {
     bits.div_ceil(8) as usize
 }
@@ -41,7 +40,6 @@ pub(crate) fn to_i64(bytes: &[u8]) -> i64 {
     number.try_into().map_or(0, i64::from_be_bytes)
 }
 
-/// The bitwise and.
 pub(crate) fn and(value: &[u8], mask: &[u8]) -> Vec<u8> {
     value
         .iter()

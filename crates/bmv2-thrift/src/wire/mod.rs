@@ -37,7 +37,6 @@ pub enum WireError {
     Short,
 }
 
-/// The type of a value on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Type {

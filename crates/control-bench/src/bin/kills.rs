@@ -67,7 +67,6 @@ enum Call {
     Thrift(&'static str, Vec<u8>),
 }
 
-/// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Outcome {
     Done,
@@ -79,7 +78,6 @@ enum Outcome {
 /// Everything that can be read and survives a restart, as text.
 type State = Vec<String>;
 
-/// A switch and its clients.
 struct Switch {
     place: Place,
     process: Option<Process>,
@@ -473,7 +471,6 @@ impl Kills {
     }
 }
 
-/// The differing parts of two states.
 fn difference(one: &State, other: &State) -> String {
     let pairs = one.iter().zip(other).filter(|(one, other)| one != other);
     let short = |text: &str| text[..text.floor_char_boundary(SHOWN_BYTES_MAX)].to_owned();

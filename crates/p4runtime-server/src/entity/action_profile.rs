@@ -240,7 +240,7 @@ pub(super) fn form(action: Option<&v1::TableAction>) -> u32 {
     }
 }
 
-/// `form` is the packed form of [`form`].
+/// `form` packs mode and size semantics as [`form`] does.
 pub(super) fn one_shot_to_proto(
     pipeline: &Pipeline,
     table: &Table,

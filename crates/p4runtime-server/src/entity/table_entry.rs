@@ -198,7 +198,6 @@ fn no_idle_timeout(table: &Table) -> EntityError {
     EntityError::invalid(format!("table \"{}\" has no idle timeout", table.name))
 }
 
-/// The match key and priority of an entry.
 pub(super) fn entry_key(
     table: &Table,
     entry: &v1::TableEntry,
@@ -256,7 +255,6 @@ fn meter(table: &Table, entry: &v1::TableEntry) -> EntityResult<Option<MeterConf
     meter::meter_config(kind, config, &what).map(Some)
 }
 
-/// Checks the action of an entry.
 fn table_action(
     pipeline: &Pipeline,
     table: &Table,
@@ -477,7 +475,6 @@ pub(crate) fn note_names_of_action(table: &Table, action: &TableAction, used: &m
     }
 }
 
-/// Adds the names in an action's arguments.
 pub(crate) fn note_names_of_call(table: &Table, call: &ActionCall, used: &mut NamesInUse) {
     let Some(action) = table.action_of(call.action) else {
         return;
@@ -550,7 +547,6 @@ impl Filter {
         })
     }
 
-    /// Whether key, priority and action match.
     pub(crate) fn accepts(&self, entry: &dataplane::TableEntry) -> bool {
         self.key.as_ref().is_none_or(|key| *key == entry.key)
             && (self.priority == 0 || self.priority == entry.priority)
@@ -560,7 +556,6 @@ impl Filter {
             })
     }
 
-    /// Whether the metadata matches.
     #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 ask for it")]
     pub(crate) fn accepts_metadata(&self, entry: &v1::TableEntry) -> bool {
         let wanted = &self.note;

@@ -52,7 +52,6 @@ pub fn check_pipeline(config: ForwardingPipelineConfig) -> PipelineResult<()> {
     Pipeline::new(config, &[]).map(drop)
 }
 
-/// A checked pipeline.
 pub(crate) struct Pipeline {
     config: ForwardingPipelineConfig,
     /// The path of the program's source, if the compiler wrote it.
@@ -192,7 +191,6 @@ impl Pipeline {
         objects.any(|object| object.role.as_deref() == Some(name))
     }
 
-    /// An object's name for messages.
     pub(crate) fn object_name(&self, id: u32) -> String {
         match self.objects.get(&id) {
             Some(object) => format!("\"{}\"", object.name),

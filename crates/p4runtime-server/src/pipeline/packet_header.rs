@@ -27,7 +27,6 @@ struct HeaderField {
     values: Values,
 }
 
-/// The headers of packet-in and packet-out.
 pub(super) fn packet_headers(
     p4info: &P4Info,
     json: &bmv2_json::Program,

@@ -33,7 +33,6 @@ pub(crate) struct Table {
     pub(crate) profile: Option<u32>,
 }
 
-/// A match field.
 pub(crate) struct Field {
     pub(crate) id: u32,
     pub(crate) name: String,
@@ -292,7 +291,6 @@ fn bind_action(
     })
 }
 
-/// Parameters for a message.
 fn listed<'a, W: fmt::Display>(params: impl Iterator<Item = (&'a str, W)>) -> String {
     let params: Vec<String> = params
         .map(|(name, bits)| format!("\"{name}\" ({bits} bits)"))

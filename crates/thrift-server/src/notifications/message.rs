@@ -2,7 +2,6 @@
 //!
 //! Sources: behavioral-model, `bm_sim/learning.h`, `ageing.h`, `port_monitor.h`, `context.cpp`.
 
-/// The only context.
 const CONTEXT: u32 = 0;
 
 const HEADER_BYTES: usize = 32;
@@ -30,7 +29,6 @@ fn count(n: usize) -> [u8; 4] {
     (n as u32).to_le_bytes()
 }
 
-/// Samples of a learn list.
 pub(crate) fn learn(
     device_id: u64,
     list: i32,
@@ -73,7 +71,6 @@ pub(crate) fn ports(device_id: u64, ports: &[(u16, bool)]) -> Vec<u8> {
     message
 }
 
-/// A step of a program swap.
 pub(crate) fn swap(device_id: u64, swap: Swap) -> Vec<u8> {
     let mut message = header(*b"SWP|", device_id);
     message.extend(CONTEXT.to_le_bytes());

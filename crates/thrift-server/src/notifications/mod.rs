@@ -60,7 +60,6 @@ impl Notifications {
         done
     }
 
-    /// Publishes a step of a program swap.
     pub(crate) fn swap(&self, swap: Swap) {
         self.publish(message::swap(self.device_id, swap));
     }

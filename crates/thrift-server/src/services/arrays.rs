@@ -17,7 +17,6 @@ use bmv2_thrift::exception::{CounterCode as ArrayCode, Exception};
 use bmv2_thrift::wire::Type;
 use bmv2_thrift::wire::write::Writer;
 
-/// `None` if there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_counter_read" => read_counter(site, args).await,

@@ -12,7 +12,6 @@ use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, HashCode};
 use bmv2_thrift::message::{Crc16, Crc32, Structure};
 
-/// `None` if there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_set_crc16_custom_parameters" => set(site, args, 16).await,

@@ -9,7 +9,6 @@ use crate::site::Site;
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, LearnCode};
 
-/// `None` if there is no such call.
 pub(crate) fn answer(site: &Site, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_learning_ack" => acknowledge(site, args),

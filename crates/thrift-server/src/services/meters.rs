@@ -59,7 +59,6 @@ pub(super) fn rates_answer(config: Option<MeterConfig>) -> Answer {
     Answer::structures(&rates.collect::<Vec<_>>())
 }
 
-/// `None` if there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_meter_array_set_rates" => set(site, args, None).await,

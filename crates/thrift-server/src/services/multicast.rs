@@ -131,7 +131,6 @@ impl Multicast {
         groups
     }
 
-    /// BMv2's JSON.
     fn to_json(&self) -> String {
         let groups = self
             .groups
@@ -302,7 +301,6 @@ async fn group(
     Ok(found.into_iter().find(|group| group.id == id))
 }
 
-/// `None` if there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_mc_mgrp_create" => create_group(site, args).await,

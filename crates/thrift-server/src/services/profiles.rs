@@ -108,7 +108,6 @@ impl Target {
     }
 }
 
-/// `None` if there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_mt_act_prof_add_member" => add_member(site, args).await,

@@ -16,7 +16,6 @@ use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, IdCode, SwapCode};
 use bmv2_thrift::message::SwitchInfo;
 
-/// `None` if there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_load_new_config" => load(site, args).await,

@@ -17,7 +17,6 @@ const SUCCESS: i32 = 0;
 
 const NS_PER_US: u64 = 1_000;
 
-/// `None` if there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "mirroring_mapping_add" => mapping_add(site, args).await,

@@ -158,7 +158,6 @@ fn code_of_action(action: &TableAction) -> impl Fn(ControlErrorKind) -> TableCod
     }
 }
 
-/// `None` if there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_mt_get_num_entries" => num_entries(site, args).await,

@@ -18,7 +18,6 @@ type Members = Vec<Vec<MatchField>>;
 /// Changes the members for one value. The last argument has the widths of the value's parts.
 type Change = fn(&mut Members, &[u8], &[u32]);
 
-/// `None` if there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_parse_vset_add" => change(site, args, add).await,

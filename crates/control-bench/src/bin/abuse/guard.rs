@@ -28,7 +28,6 @@ pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(20);
 const FRAMES_MAX: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Statistics of a good client.
 #[derive(Default)]
 struct Watched {
     n_answers: u64,

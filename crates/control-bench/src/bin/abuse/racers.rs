@@ -172,7 +172,6 @@ pub(crate) async fn set_first_pipeline(shared: &Shared) -> Result<()> {
         .await?)
 }
 
-/// Competes until the end.
 pub(crate) async fn race(shared: Arc<Shared>, racer: u64, mut rng: Rng) {
     while !shared.is_over() {
         let id = shared.race.election_id(&mut rng);
@@ -190,7 +189,6 @@ pub(crate) async fn race(shared: Arc<Shared>, racer: u64, mut rng: Rng) {
     }
 }
 
-/// Leaves in one of several ways.
 async fn leave(mut controller: Controller, rng: &mut Rng) {
     match rng.u8(..3) {
         // Half-closes the stream: reads on, but sends nothing more.

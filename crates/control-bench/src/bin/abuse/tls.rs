@@ -29,7 +29,6 @@ const STAY_MAX_MS: u64 = 15_000;
 const REFUSAL_MAX: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The switch's files and the clients.
 pub(crate) struct Party {
     secure: Secure,
     good: Vec<Client>,
