@@ -37,7 +37,7 @@ impl Exception {
         writer.stop();
     }
 
-    /// Reads the structure that [`Exception::write`] writes.
+    /// Reads the structure that `Exception::write` writes.
     ///
     /// # Errors
     /// A field has another type.

@@ -103,7 +103,7 @@ pub(crate) async fn get(
     Ok(response)
 }
 
-/// Refuses more than [`PATHS_MAX`] of something in a request.
+/// Refuses more than `PATHS_MAX` of something in a request.
 pub(crate) fn expect_few(what: &str, n_found: usize) -> Result<(), Status> {
     match n_found <= PATHS_MAX {
         true => Ok(()),

@@ -28,7 +28,7 @@ pub(crate) struct AuthorityRepair {
     frame_header: [u8; FRAME_HEADER_BYTES],
     n_frame_header: usize,
     payload_left: usize,
-    /// Bytes of [`NAME`] matched so far.
+    /// Bytes of `NAME` matched so far.
     n_name: usize,
     is_length: bool,
     value_left: u8,

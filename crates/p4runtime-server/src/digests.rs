@@ -154,7 +154,7 @@ impl DigestLists {
         })
     }
 
-    /// When to call [`DigestLists::due`] next.
+    /// When to call `DigestLists::due` next.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.kinds.values().filter_map(Kind::due).min()
     }

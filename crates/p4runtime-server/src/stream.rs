@@ -142,7 +142,7 @@ impl StreamSender {
         self.send(Err(status));
     }
 
-    /// Waits until fewer than [`UNREAD_MESSAGES_MAX`] answers and errors are unread.
+    /// Waits until fewer than `UNREAD_MESSAGES_MAX` answers and errors are unread.
     async fn room(&self) {
         let Others { n_waiting, read } = &*self.others;
         while n_waiting.load(Ordering::Relaxed) >= UNREAD_MESSAGES_MAX && !self.messages.is_closed()

@@ -136,7 +136,7 @@ pub(crate) fn priority(info: &TableInfo, found: i32) -> Result<i32, Refusal> {
     )))
 }
 
-/// The inverse of [`priority`]. -1 if the table has no priorities.
+/// The inverse of `priority`. -1 if the table has no priorities.
 pub(crate) fn bmv2_priority(info: &TableInfo, priority: i32) -> i32 {
     match info.has_priority() {
         true => i32::MAX - priority,

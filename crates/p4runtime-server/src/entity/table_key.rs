@@ -191,7 +191,7 @@ fn kind_name(given: Option<&FieldMatchType>) -> &'static str {
     }
 }
 
-/// The inverse of [`key`]: omits don't-care fields.
+/// The inverse of `key`: omits don't-care fields.
 pub(super) fn matches(fields: &[Field], key: &[MatchField]) -> Vec<FieldMatch> {
     let fields = fields.iter().zip(key);
     fields

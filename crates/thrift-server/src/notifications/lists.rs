@@ -88,7 +88,7 @@ impl Lists {
         list.push(members, now).then(|| list.take(device_id))
     }
 
-    /// When to call [`Lists::due`] next.
+    /// When to call `Lists::due` next.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.lists.iter().filter_map(List::due).min()
     }

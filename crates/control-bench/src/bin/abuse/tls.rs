@@ -64,7 +64,7 @@ impl Party {
     }
 }
 
-/// Keeps [`N_ABUSERS`] running until the end.
+/// Keeps `N_ABUSERS` running until the end.
 pub(crate) async fn abuse(shared: Arc<Shared>, party: Arc<Party>, mut rng: Rng) {
     let mut all = JoinSet::new();
     while !shared.is_over() {
