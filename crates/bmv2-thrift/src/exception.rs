@@ -78,7 +78,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Tables and action profiles.
+    /// Errors of calls on tables and action profiles.
     TableCode {
         TableFull = 1 "TABLE_FULL",
         InvalidHandle = 2 "INVALID_HANDLE",
@@ -146,7 +146,7 @@ codes! {
 }
 
 codes! {
-    /// Program swaps.
+    /// Errors of program swaps.
     SwapCode {
         ConfigSwapDisabled = 1 "CONFIG_SWAP_DISABLED",
         OngoingSwap = 2 "ONGOING_SWAP",
@@ -161,7 +161,7 @@ codes! {
 }
 
 codes! {
-    /// Digests.
+    /// Errors of calls on digests.
     LearnCode {
         InvalidListId = 1 "INVALID_LIST_ID",
         InvalidListName = 2 "INVALID_LIST_NAME",
@@ -170,7 +170,7 @@ codes! {
 }
 
 codes! {
-    /// Calculations.
+    /// Errors of calls on hash calculations.
     HashCode {
         InvalidName = 1 "INVALID_CALCULATION_NAME",
         WrongType = 2 "WRONG_TYPE_CALCULATION",
@@ -179,7 +179,7 @@ codes! {
 }
 
 codes! {
-    /// Lookups of ids by name.
+    /// Errors of lookups of ids by name.
     IdCode {
         InvalidType = 0 "INVALID_RESOURCE_TYPE",
         InvalidName = 1 "INVALID_RESOURCE_NAME",
@@ -197,7 +197,7 @@ codes! {
 }
 
 codes! {
-    /// Mirroring sessions.
+    /// Errors of calls on mirroring sessions.
     MirrorCode {
         SessionNotFound = 1 "SESSION_NOT_FOUND",
     }

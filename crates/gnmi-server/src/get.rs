@@ -147,7 +147,7 @@ fn updates(
         }
     }
     let is_leaf = matches!(query.nodes[..], [node] if node.is_leaf());
-    // An existing leaf that the request's type or models exclude is no error.
+    // It is no error if the request's type or models exclude an existing leaf.
     let is_wanted = query
         .nodes
         .iter()

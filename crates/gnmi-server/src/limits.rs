@@ -1,6 +1,6 @@
 //! Every limit of the server: a name, a unit, a reason.
 
-/// The largest request: the maximum of paths, with 200 bytes each.
+/// The largest request: `PATHS_MAX` paths of 200 bytes each.
 pub const REQUEST_BYTES_MAX: usize = 256 * 1024;
 
 /// Paths of a request: one for each port, twice over.

@@ -21,7 +21,7 @@ use crate::device::lock;
 use crate::error::{EntityError, EntityResult};
 use crate::limits::ANSWER_RESERVE_BYTES;
 
-/// The reader's end.
+/// The end to which a Read writes its answers.
 pub(crate) struct AnswerSender {
     shared: Arc<Shared>,
     caller: Caller,
@@ -29,7 +29,7 @@ pub(crate) struct AnswerSender {
     stall: Duration,
 }
 
-/// The transport's end.
+/// The end from which the transport takes answers.
 pub(crate) struct AnswerReceiver(Arc<Shared>);
 
 #[derive(Default)]

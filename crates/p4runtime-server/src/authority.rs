@@ -23,7 +23,7 @@ const LENGTH_MAX: u8 = 0x7e;
 pub(crate) struct AuthorityRepair {
     /// Bytes of the preface so far.
     n_preface: usize,
-    /// The connection is not HTTP/2 in the clear.
+    /// True if the connection is not unencrypted HTTP/2.
     is_off: bool,
     frame_header: [u8; FRAME_HEADER_BYTES],
     n_frame_header: usize,

@@ -53,11 +53,11 @@ pub enum Type {
     Bytes = 11,
     /// Fields, then the type 0.
     Struct = 12,
-    /// Two types, the number of pairs, the pairs.
+    /// Both types and the number of pairs, then the pairs.
     Map = 13,
     /// Encoded like a list.
     Set = 14,
-    /// The type, the number of values, the values.
+    /// Type and number of the values, then the values.
     List = 15,
 }
 

@@ -37,7 +37,7 @@ const PROGRAMS: [&str; 2] = [
     "testdata/compiler/ok/every_entity.p4",
     "crates/thrift-server/tests/fixture/entities.p4",
 ];
-/// How much of a differing part of the state is shown.
+/// How much an error shows of each differing part of the state.
 const SHOWN_BYTES_MAX: usize = 8_000;
 /// The extern type of packet generators.
 const GENERATORS: u32 = 0x81;

@@ -142,7 +142,7 @@ async fn a_port_is_set_by_its_leaf_its_container_or_itself_in_every_encoding() {
         assert!(!is_enabled(&harness, "veth0").await);
         harness.enable("veth0", true).await;
     }
-    // `replace` gives members that are missing the model's default.
+    // `replace` resets missing members to the model's defaults.
     harness.enable("veth0", false).await;
     let replace = SetRequest {
         replace: vec![update(&config, json(r#"{"name": "veth0"}"#))],

@@ -91,7 +91,7 @@ async fn look(
     let channel = channel.map_err(|error| Status::unavailable(error.to_string()))?;
     watched.n_connections += 1;
     let mut client = raw::client(&channel);
-    // Several rounds, to use the connection.
+    // Several rounds, so that connecting takes only a small part of the time.
     for _ in 0..10 {
         client.capabilities(CapabilitiesRequest::default()).await?;
         tokens(shared, &mut client, watched).await?;

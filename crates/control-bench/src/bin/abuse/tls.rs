@@ -143,7 +143,7 @@ async fn plaintext(shared: &Shared, rng: &mut Rng) {
     }
 }
 
-/// Sends a part of the client's hello, or all of it and reads a part of the answer. Then stays or leaves.
+/// Sends a truncated, mutated or complete ClientHello, and reads a part of the answer. Then stays or leaves.
 async fn half_done(shared: &Shared, party: &Party, rng: &mut Rng) {
     let hello = rng.choice(&party.good).and_then(|it| it.hello(PLACE).ok());
     let (Some(mut hello), Ok(mut stream)) = (hello, TcpStream::connect(PLACE.grpc()).await) else {
