@@ -247,7 +247,7 @@ impl Structure for Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     pub handle: i32,
-    /// Name.
+    /// The action's name.
     pub action: String,
     pub args: Vec<Vec<u8>>,
 }

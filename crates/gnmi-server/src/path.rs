@@ -190,7 +190,7 @@ fn matches(elems: &[&PathElem], path: &[&str]) -> bool {
         return path.is_empty();
     };
     if elem.name == ANY_NUMBER {
-        // Consecutive `...` are equivalent to one. Trying each of them would take exponential time.
+        // Consecutive `...` are equivalent to one: trying each of them would multiply the attempts.
         if rest.first().is_some_and(|next| next.name == ANY_NUMBER) {
             return matches(rest, path);
         }

@@ -1,6 +1,6 @@
 //! Repairs the `:authority` that gRPC's C library sends over a Unix socket: the socket's path with `%2F` for each
-//! slash. That is no authority of a URI (RFC 3986, section 3.2), and hyper would refuse the call. Nobody reads the
-//! name, so each `%` becomes `-`: lengths stay the same, and with them all of HPACK (RFC 7541).
+//! slash. That is no authority of a URI (RFC 3986, section 3.2), and the HTTP/2 library would refuse the call.
+//! Nobody reads the name, so each `%` becomes `-`: lengths stay the same, and with them all of HPACK (RFC 7541).
 //!
 //! It changes only the value after a literal name `:authority` in a HEADERS or CONTINUATION frame, both without
 //! Huffman coding, as that library writes them.

@@ -45,11 +45,11 @@ pub struct ServerConfig {
 pub struct ServerLimits {
     /// Requests that are being received or carried out.
     pub requests: BytesMax,
-    /// How long a started request may receive no bytes.
+    /// The longest pause within a request.
     pub request_stall: Duration,
     /// Answers to Reads that clients have not taken yet.
     pub answers: BytesMax,
-    /// How long a client may take nothing of an answer.
+    /// The longest time in which a client takes nothing of an answer.
     pub answer_stall: Duration,
     /// How long a Read of many entities blocks writes before it lets them in between two of its requests.
     pub read_alone: Duration,

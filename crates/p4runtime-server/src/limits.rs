@@ -7,8 +7,7 @@ pub const REQUEST_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// All requests together that are being received or carried out: two of the largest.
 pub const REQUESTS_BYTES_MAX: usize = 2 * REQUEST_BYTES_MAX;
 
-/// How long a started request may receive no bytes, and how long a stream may be open before its first message.
-/// Seconds.
+/// The longest pause within a request, and the longest time from the start of a stream to its first message. Seconds.
 pub const REQUEST_STALL_S: u64 = 30;
 
 /// The largest message of a `StreamChannel`: a packet-out of the longest frame, several times.
@@ -111,7 +110,7 @@ pub const RATE_BURST_S: u64 = 1;
 /// Milliseconds.
 pub const ACCEPT_RETRY_MS: u64 = 100;
 
-/// The shortest interval between two log lines about closed connections. Seconds.
+/// The shortest interval between two log lines about closed or refused connections. Seconds.
 pub const CONNECTIONS_TOLD_S: u64 = 60;
 
 /// How long before the client's deadline a drain gives up, so that the answer still arrives. Milliseconds.

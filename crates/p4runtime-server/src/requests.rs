@@ -30,7 +30,7 @@ const STREAM_METHODS: [&str; 2] = ["/StreamChannel", "/Subscribe"];
 #[derive(Clone)]
 pub(crate) struct Bounding {
     pub(crate) bytes: Bytes,
-    /// How long a started request may receive no bytes.
+    /// The longest pause within a request.
     pub(crate) stall: Duration,
     pub(crate) rate: Option<PerSecond>,
 }

@@ -14,7 +14,7 @@ pub const CONNECTIONS_MAX: usize = 128;
 /// Between calls a connection may be silent forever, since the client may be a person. Seconds.
 pub const ARRIVAL_S: u64 = 60;
 
-/// How long a client may take nothing of an answer. Seconds.
+/// The longest time in which a client takes nothing of an answer. Seconds.
 pub const STALL_S: u64 = 30;
 
 /// Silence after which the kernel probes whether the peer is alive. Seconds.

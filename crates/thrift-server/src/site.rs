@@ -128,7 +128,7 @@ pub(crate) async fn read_first<R: Send + 'static>(
     first(device.read(pipeline, 1, read).await?)
 }
 
-/// Writes several operations and ends the critical section. The result is the first refusal, if any.
+/// Writes several operations in one batch. The result is the first refusal, if any.
 pub(crate) async fn write_all(
     turn: Turn,
     pipeline: &Arc<Pipeline>,

@@ -39,7 +39,7 @@ impl Bounds {
 #[derive(Debug, Clone, Copy)]
 enum Pending {
     Head,
-    /// A fixed number of bytes: for example, behind the name of a strict head the sequence number.
+    /// A known number of bytes: a string, or the rest of a message's head.
     Bytes(usize),
     Fields,
     Values {

@@ -170,8 +170,8 @@ impl Switch {
 
     async fn state(&mut self, kills: &Kills) -> Result<State> {
         let mut state = vec![config(&mut self.controller.client).await];
-        // Reading generators fails while a saved pipeline waits. Otherwise this part tells a saved pipeline from a
-        // committed one.
+        // Reading generators fails while a saved pipeline waits, so the result also shows whether the pipeline is saved
+        // or committed. The rest of the state may be the same.
         let generators = Entity {
             entity: Some(Extern(ExternEntry {
                 extern_type_id: GENERATORS,

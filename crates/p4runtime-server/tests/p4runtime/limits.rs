@@ -41,7 +41,7 @@ fn bounds(of_connection: usize, of_all: usize, stall: Duration) -> ServerLimits 
     }
 }
 
-/// A connection with small windows: the client takes little that nobody reads.
+/// A connection with small flow-control windows: the client buffers little unread data.
 async fn channel(harness: &Harness) -> Channel {
     let endpoint = Endpoint::from_shared(format!("http://{}", harness.address)).unwrap();
     let endpoint = endpoint

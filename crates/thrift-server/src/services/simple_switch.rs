@@ -146,8 +146,8 @@ async fn depth(
     .await
 }
 
-/// A rate of 0 means none. With several workers, which have their own queues, a queue would have several rates, so
-/// they are refused.
+/// A rate of 0 means none. Several workers, each with its own queues, would exceed a rate together, so rates need a
+/// switch with one worker.
 async fn rate(
     site: &Site,
     args: Args<'_>,

@@ -24,7 +24,7 @@ use crate::{PLACE, Shared};
 /// How long an answer may take, reconnecting included. Thousands of calls compete, and the machine may have other
 /// work.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(20);
-/// How long the switch may receive no frame.
+/// The longest time in which the switch receives no frame.
 const FRAMES_MAX: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 

@@ -69,7 +69,7 @@ fn forward(dst: u8, port: u8) -> TableEntry {
     }
 }
 
-/// The same for an address of any length.
+/// An entry of `forward` for a destination address of any length and an output port.
 pub fn forward_to(dst: &[u8], port: u8) -> Kind {
     Kind::TableEntry(TableEntry {
         r#match: vec![exact(1, dst)],
