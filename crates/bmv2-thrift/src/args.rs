@@ -2,7 +2,6 @@
 
 use crate::wire::read::{Fields, Value};
 
-/// A field does not have the expected type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("field {id}: expected {expected}, found {found}")]
 pub struct ArgsError {

@@ -16,7 +16,6 @@ pub mod wire;
 pub use args::{Args, ArgsError};
 pub use call::Call;
 
-/// The names of the multiplexed services.
 pub mod service {
     /// Tables, action profiles, counters, meters, registers, value sets, programs, ports.
     pub const STANDARD: &str = "standard";

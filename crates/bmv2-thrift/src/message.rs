@@ -6,7 +6,6 @@ use crate::{Args, ArgsError};
 
 /// A structure that both ends of a connection read and write.
 pub trait Structure: Sized {
-    /// Writes all fields and the end marker.
     fn write(&self, writer: &mut Writer);
 
     /// Reads all fields. A missing field is zero.

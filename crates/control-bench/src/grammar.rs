@@ -112,7 +112,6 @@ fn mask(n_bits: i32) -> u64 {
     }
 }
 
-/// A small number of at most `n_bits`.
 fn small(rng: &mut Rng, n_bits: i32) -> u64 {
     rng.u64(1..=N_KEYS) & mask(n_bits)
 }

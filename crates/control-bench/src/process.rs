@@ -33,7 +33,6 @@ pub enum Kind {
     Reprise {
         /// `--state`.
         state: Option<PathBuf>,
-        /// Further command-line arguments.
         options: Vec<String>,
     },
     /// The path of a `simple_switch_grpc`.
@@ -136,7 +135,6 @@ impl Process {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Its last lines on standard error.
     pub fn said(&self) -> String {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         said.join("\n")

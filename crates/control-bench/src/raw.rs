@@ -47,7 +47,6 @@ impl Decoder for Raw {
     }
 }
 
-/// Every call of both services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rpc {
     Write,

@@ -70,7 +70,6 @@ pub struct Arrived {
 }
 
 impl Passed {
-    /// Frames sent but not received.
     pub fn n_lost(&self) -> u64 {
         self.n_sent.saturating_sub(self.arrived.n_frames)
     }
@@ -112,7 +111,6 @@ impl Traffic {
         })
     }
 
-    /// Frames received so far.
     pub fn n_arrived(&self) -> u64 {
         self.n_arrived.load(Ordering::Relaxed)
     }

@@ -117,7 +117,6 @@ impl Batches {
         self.there.end - self.there.start
     }
 
-    /// A random existing entry.
     pub(crate) fn any(&mut self) -> u32 {
         self.random.u32(self.there.clone())
     }

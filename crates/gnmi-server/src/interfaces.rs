@@ -28,7 +28,6 @@ impl Snapshot {
     }
 }
 
-/// Takes snapshots, one at a time.
 pub(crate) struct Interfaces {
     device: Arc<Device>,
     last: Mutex<Option<Arc<Snapshot>>>,
@@ -86,7 +85,6 @@ pub(crate) fn now_ns() -> i64 {
     i64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The status for an error of the device.
 pub(crate) fn status(error: control::Error) -> Status {
     let code = match &error {
         control::Error::Stopped => Code::Unavailable,

@@ -10,7 +10,6 @@ use tonic::{Code, Status};
 use crate::limits::PATH_ELEMS_MAX;
 use crate::schema::{INTERFACE, NODES, Node, absent};
 
-/// Which interfaces a path selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Name {
     Every,
@@ -79,7 +78,6 @@ const ORIGINS: [&str; 3] = ["", "openconfig", "openconfig-interfaces"];
 /// Model prefixes that some clients put in front of element names.
 const QUALIFIERS: [&str; 2] = ["openconfig-interfaces:", "openconfig-p4rt:"];
 
-/// Removes a model prefix from an element's name.
 pub(crate) fn unqualified(name: &str) -> &str {
     let stripped = QUALIFIERS.iter().find_map(|model| name.strip_prefix(model));
     stripped.unwrap_or(name)

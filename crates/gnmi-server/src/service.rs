@@ -23,7 +23,6 @@ use crate::schema::Module;
 use crate::value::ENCODINGS;
 use crate::{get, set, subscribe};
 
-/// The publisher of the models.
 const ORGANIZATION: &str = "OpenConfig working group";
 
 /// gNMI for a device. Clones share everything.
@@ -61,7 +60,6 @@ impl Gnmi {
 }
 
 impl Shared {
-    /// Resolves when subscriptions must end.
     pub(crate) async fn ended(&self) {
         let mut ended = self.ended.subscribe();
         // The sender lives as long as `self`.

@@ -110,7 +110,6 @@ impl Watch {
         }
     }
 
-    /// Starts the intervals.
     fn begin(&mut self, now: Instant) {
         self.next_look = self.every.map(|every| now + every);
         self.next_heartbeat = self.heartbeat.map(|every| now + every);
@@ -158,7 +157,6 @@ fn is_due(next: &mut Option<Instant>, every: Option<Duration>, now: Instant) -> 
     true
 }
 
-/// Which of the values read are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Telling {
     All,
@@ -287,7 +285,6 @@ fn room_for(
     })
 }
 
-/// The client of a subscription.
 struct Subscriber<'a> {
     shared: &'a Shared,
     answers: &'a Answers,

@@ -30,7 +30,6 @@ pub(crate) enum Encoded {
 pub(crate) const ENCODINGS: [Encoding; 3] = [Encoding::Json, Encoding::JsonIetf, Encoding::Proto];
 
 impl Encoded {
-    /// Checks the encoding of a request.
     pub(crate) fn asked(encoding: i32) -> Result<Self, Status> {
         let name = match Encoding::try_from(encoding) {
             Ok(Encoding::Json) => return Ok(Self::Json),
@@ -140,7 +139,6 @@ impl Sent {
         }
     }
 
-    /// A boolean, as a scalar or as JSON.
     pub(crate) fn flag(&self) -> Option<bool> {
         match self {
             Self::Flag(flag) => Some(*flag),
@@ -163,7 +161,6 @@ impl Sent {
     }
 }
 
-/// How many bytes of a value an error shows.
 const SHOWN_BYTES: usize = 100;
 
 /// The field of an unsupported value.

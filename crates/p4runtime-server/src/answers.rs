@@ -92,7 +92,6 @@ fn no_room(bytes: &Bytes) -> EntityError {
 }
 
 impl AnswerSender {
-    /// True once the client is gone.
     pub(crate) fn is_closed(&self) -> bool {
         lock(&self.shared.state).is_gone
     }

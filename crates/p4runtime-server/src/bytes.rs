@@ -78,7 +78,6 @@ impl Bytes {
         })
     }
 
-    /// Waits until there is room.
     pub(crate) async fn hold(&self, caller: &Caller, n_bytes: usize) -> Held {
         let of_connection = caller.free(self.kind, self.max.of_connection);
         let n_bytes = self.number(n_bytes);

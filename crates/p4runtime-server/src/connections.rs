@@ -83,7 +83,6 @@ struct Calls {
     idle_since: Option<Instant>,
 }
 
-/// A call in progress.
 pub(crate) struct Call(Caller);
 
 impl Drop for Call {

@@ -40,14 +40,11 @@ pub struct ServerConfig {
     pub cpu_port: Option<PortId>,
 }
 
-/// What clients may use of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Requests that are being received or carried out.
     pub requests: BytesMax,
     /// The longest pause within a request.
     pub request_stall: Duration,
-    /// Answers to Reads that clients have not taken yet.
     pub answers: BytesMax,
     /// The longest time in which a client takes nothing of an answer.
     pub answer_stall: Duration,
@@ -78,7 +75,6 @@ impl Default for ServerLimits {
     }
 }
 
-/// The state that all services and streams share.
 pub(crate) struct Device {
     pub(crate) config: ServerConfig,
     /// Tells controllers that the process has restarted.
@@ -115,7 +111,6 @@ pub const CONTROLLER_DROPS: [&str; 11] = [
     "packet_in_pipeline_changed",
 ];
 
-/// Digests, or digest lists, that reached no controller.
 #[derive(Default)]
 pub(crate) struct DigestDrops {
     pub(crate) no_primary: Count,
@@ -135,7 +130,6 @@ impl DigestDrops {
     }
 }
 
-/// Idle timeouts that reached no controller.
 #[derive(Default)]
 pub(crate) struct IdleTimeoutDrops {
     pub(crate) no_primary: Count,
@@ -153,7 +147,6 @@ impl IdleTimeoutDrops {
     }
 }
 
-/// Packet-ins that reached no controller.
 #[derive(Default)]
 pub(crate) struct PacketInDrops {
     pub(crate) no_primary: Count,

@@ -113,7 +113,6 @@ impl DigestLists {
         }
     }
 
-    /// Sets or removes the configuration of a digest.
     pub(crate) fn set(&mut self, digest_id: u32, telling: Option<Telling>) {
         match (telling, self.kinds.get_mut(&digest_id)) {
             (Some(telling), Some(kind)) => kind.telling = telling,

@@ -150,7 +150,6 @@ pub(crate) fn batch_status(element: &str, results: &[EntityResult]) -> Status {
     Status::unknown(message)
 }
 
-/// How many failed, and the first failure.
 fn summary(element: &str, results: &[EntityResult]) -> String {
     let mut failed = results
         .iter()

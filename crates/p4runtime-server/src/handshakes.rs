@@ -22,7 +22,6 @@ use crate::limits::{
     CONNECTIONS_TOLD_S, REFUSED_LINGER_BYTES, REFUSED_LINGER_MS, TLS_FILES_INTERVAL_S,
 };
 
-/// A connection that is ready for calls.
 pub(crate) enum Transport {
     Plain(Connection),
     Tls(Box<TlsStream<Connection>>),

@@ -16,7 +16,6 @@ const DECODE_FAILED: &str = "failed to decode Protobuf message";
 #[derive(Clone)]
 pub(crate) struct RefusesMalformed<S>(pub(crate) S);
 
-/// The status to send to the client.
 pub(crate) fn refused(status: Status) -> Status {
     match (status.code(), status.message()) {
         (Code::Internal, message) if message.starts_with(DECODE_FAILED) => {

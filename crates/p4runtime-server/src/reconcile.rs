@@ -55,7 +55,6 @@ pub(crate) async fn reconcile(
     Ok(operations)
 }
 
-/// The error of a reconcile.
 pub(crate) fn not_preserved(error: EntityError) -> EntityError {
     EntityError::invalid(format!(
         "the forwarding state cannot be preserved: {}",

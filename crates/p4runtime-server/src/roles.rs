@@ -79,7 +79,6 @@ pub(crate) struct RoleConfig {
     pub(crate) can_push_pipeline: bool,
 }
 
-/// Selects packets by the value of one metadata field.
 #[derive(Clone, PartialEq, Eq, Hash, Message)]
 pub(crate) struct PacketFilter {
     #[prost(uint32, tag = "1")]

@@ -65,7 +65,6 @@ impl Waiting {
     }
 }
 
-/// Answers and errors that wait for the controller.
 #[derive(Default)]
 struct Others {
     n_waiting: AtomicUsize,
@@ -207,8 +206,8 @@ pub(crate) async fn serve_stream(
         biased;
         () = device.shutdown_begun() => Err(Status::unavailable("the switch stops")),
         end = handle_requests(&device, client, &mut requests, &sender) => end,
-        // The controller is gone. `handle_requests` does not notice while a packet-out waits for a permit. Requests
-        // that need no waiting are done before this branch, because the select is biased.
+        // The controller is gone. `handle_requests` does not notice while a request waits for the rate limit
+        // or a permit. Requests that need no waiting are done before this branch, because the select is biased.
         () = sender.messages.closed() => Ok(()),
     };
     lock(&device.arbitration).remove(client);

@@ -8,7 +8,6 @@ use bmv2_thrift::wire::write::Writer;
 use bmv2_thrift::wire::{Failure, FailureKind, Type};
 use dataplane::{ControlError, ControlErrorKind};
 
-/// Why a call was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// An exception that the service declares.
@@ -105,7 +104,6 @@ impl Answer {
     }
 }
 
-/// Fails if an answer has become too long.
 pub(crate) fn expect_room(writer: &Writer) -> Result<(), Refusal> {
     if writer.n_bytes() <= ANSWER_BYTES_MAX {
         return Ok(());

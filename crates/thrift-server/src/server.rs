@@ -29,7 +29,6 @@ pub struct Server {
     site: Arc<Site>,
 }
 
-/// Why a connection ends.
 #[derive(Debug)]
 enum End {
     /// The client closed it between two calls.
@@ -126,7 +125,6 @@ struct Connection {
 }
 
 impl Connection {
-    /// Answers calls until the connection ends.
     async fn run(&mut self) -> End {
         loop {
             if let Err(end) = self.serve_one().await {

@@ -8,7 +8,6 @@ pub mod read;
 pub mod scan;
 pub mod write;
 
-/// Why bytes are not a valid call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// An unknown type.
@@ -91,12 +90,10 @@ impl Type {
     }
 }
 
-/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A call that expects an answer.
     Call = 1,
-    /// An answer.
     Reply = 2,
     /// An answer that contains a [`Failure`].
     Exception = 3,

@@ -4,7 +4,6 @@ use super::scan::Bounds;
 use super::{Kind, Type, VERSION_1, VERSION_MASK, WireError};
 use crate::limits::DEPTH_MAX;
 
-/// A value of any type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Bool(bool),
@@ -33,7 +32,6 @@ impl Fields {
     }
 }
 
-/// A message with its head.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
     /// The call's name; with multiplexing, `SERVICE:CALL`.

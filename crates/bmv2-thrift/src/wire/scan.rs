@@ -3,7 +3,6 @@
 use super::{Type, VERSION_1, VERSION_MASK, WireError};
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_VALUES_MAX, CALL_BYTES_MAX, DEPTH_MAX, VALUES_MAX};
 
-/// The limits of a message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     n_bytes: usize,
@@ -20,14 +19,12 @@ impl Bounds {
         n_values: ANSWER_VALUES_MAX,
     };
 
-    /// Checks the length of a string.
     pub(super) fn length(self, found: i32) -> Result<usize, WireError> {
         let max = self.n_bytes;
         let length = usize::try_from(found).ok().filter(|it| *it <= max);
         length.ok_or(WireError::Length { found, max })
     }
 
-    /// Checks the number of values in a container.
     pub(super) fn count(self, found: i32) -> Result<usize, WireError> {
         let max = self.n_values;
         let count = usize::try_from(found).ok().filter(|it| *it <= max);

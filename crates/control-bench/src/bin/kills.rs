@@ -32,7 +32,6 @@ const KILLED: Place = Place(1);
 const TWIN: Place = Place(2);
 /// The latest moment of a kill after the switch serves.
 const MOMENT_MAX_US: u64 = 60_000;
-/// The programs of the calls.
 const PROGRAMS: [&str; 2] = [
     "testdata/compiler/ok/every_entity.p4",
     "crates/thrift-server/tests/fixture/entities.p4",
@@ -41,7 +40,6 @@ const PROGRAMS: [&str; 2] = [
 const SHOWN_BYTES_MAX: usize = 8_000;
 /// The extern type of packet generators.
 const GENERATORS: u32 = 0x81;
-/// The clone sessions of the calls.
 const SESSIONS: std::ops::RangeInclusive<i32> = 1..=5;
 
 /// Kills a switch with a state file at random moments, in a network namespace of its own.

@@ -91,7 +91,6 @@ fn expect_id(id: u32, expected: &str) -> EntityResult {
     }
 }
 
-/// Checks a group's `max_size` by the specification's rules.
 fn max_size(profile: &Profile, given: i32, what: &str) -> EntityResult<u32> {
     let max = profile.max_group_size;
     let size = u32::try_from(given).ok();
@@ -135,7 +134,6 @@ fn weight_to_proto(profile: &Profile, weight: u32) -> i32 {
     }
 }
 
-/// A port to watch, in either form.
 enum Watch<'a> {
     Number(i32),
     Bytes(&'a [u8]),

@@ -13,12 +13,10 @@ use prost::Message;
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{Digest, Pipeline};
 
-/// How a controller receives a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Telling {
     /// How long a digest may wait for others.
     pub(crate) max_timeout: Duration,
-    /// The largest list.
     pub(crate) max_list_size: usize,
     /// How long a digest without acknowledgement is not sent again.
     pub(crate) ack_timeout: Duration,

@@ -140,7 +140,6 @@ fn expect_type(found: u32) -> EntityResult {
     )))
 }
 
-/// The generator's number, from 1, in an extern id.
 fn number(id: u32) -> EntityResult<u32> {
     let number = id & ((1 << NUMBER_BITS) - 1);
     if id >> NUMBER_BITS == EXTERN_TYPE && number != 0 {
@@ -207,7 +206,6 @@ fn read_member(change: &mut GeneratorChange, name: &str, kind: &Value) -> Entity
     Ok(())
 }
 
-/// The config of a new generator.
 fn config(id: u32, change: GeneratorChange) -> EntityResult<GeneratorConfig> {
     let missing = |name: &str| EntityError::invalid(format!("generator {id}: {name} is missing"));
     Ok(GeneratorConfig {

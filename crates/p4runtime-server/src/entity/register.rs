@@ -47,7 +47,6 @@ pub(crate) fn to_proto(register: &Register, cell: u64, value: Vec<u8>) -> v1::Re
     }
 }
 
-/// Adds the names in a register's cells.
 pub(super) fn note_names(register: &Register, switch: &Switch, used: &mut NamesInUse) {
     let DataType::Translated(_, values) = &register.cell else {
         return;

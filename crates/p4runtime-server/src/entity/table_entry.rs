@@ -388,7 +388,6 @@ fn nanoseconds(time: u64) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX)
 }
 
-/// Only the fields that identify an entry.
 pub(super) fn key_to_proto(table: &Table, entry: &dataplane::TableEntry) -> v1::TableEntry {
     v1::TableEntry {
         table_id: table.id,
@@ -456,13 +455,11 @@ pub(super) fn call_to_proto(table: &Table, call: &ActionCall) -> Option<v1::Acti
     })
 }
 
-/// Adds the names in an entry.
 pub(crate) fn note_names(table: &Table, entry: &dataplane::TableEntry, used: &mut NamesInUse) {
     table_key::note_names(&table.fields, &entry.key, used);
     note_names_of_action(table, &entry.action, used);
 }
 
-/// Adds the names in an action's arguments.
 pub(crate) fn note_names_of_action(table: &Table, action: &TableAction, used: &mut NamesInUse) {
     match action {
         TableAction::Call(call) => note_names_of_call(table, call, used),
@@ -495,7 +492,6 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Converts a request's `TableEntry`, which is a filter.
     pub(crate) fn new(table: &Table, request: &v1::TableEntry) -> EntityResult<Self> {
         let asks_for_time = request.time_since_last_hit.is_some() || request.idle_timeout_ns != 0;
         if asks_for_time && !table.has_idle_timeout {

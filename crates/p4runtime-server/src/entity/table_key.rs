@@ -227,7 +227,6 @@ fn to_proto(field: &Field, given: &MatchField) -> Option<FieldMatchType> {
     })
 }
 
-/// Adds the names in a key.
 pub(super) fn note_names(fields: &[Field], key: &[MatchField], used: &mut NamesInUse) {
     for (field, given) in fields.iter().zip(key) {
         if let Some(number) = number(given) {

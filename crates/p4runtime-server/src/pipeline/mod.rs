@@ -185,7 +185,6 @@ impl Pipeline {
         role(&id).or_else(of_table)
     }
 
-    /// Whether an annotation names the role.
     pub(crate) fn has_role(&self, name: &str) -> bool {
         let mut objects = self.objects.values();
         objects.any(|object| object.role.as_deref() == Some(name))
@@ -297,7 +296,6 @@ fn by_id<T>(items: Vec<T>, id: impl Fn(&T) -> u32) -> BTreeMap<u32, T> {
     items.into_iter().map(|item| (id(&item), item)).collect()
 }
 
-/// An object of the P4Info, of any kind.
 struct Object {
     name: String,
     role: Option<String>,

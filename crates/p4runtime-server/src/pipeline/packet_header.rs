@@ -70,7 +70,7 @@ pub(super) fn packet_headers(
 }
 
 /// The fields in packet order. Widths come from the program, or from the P4Info if the program does not use the
-/// header. `None` if in the latter case a field is translated.
+/// header. `None` if the program does not use it and a field is translated.
 fn fields(
     header: &ControllerPacketMetadata,
     json: &bmv2_json::Program,

@@ -20,7 +20,6 @@ pub(crate) struct Profile {
     pub(crate) size: GroupSize,
 }
 
-/// How the size of a group is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupSize {
     /// The sum of the weights.

@@ -40,7 +40,6 @@ pub(crate) enum NewNames {
 }
 
 impl Values {
-    /// Converts a controller's value to the data plane's number.
     pub(crate) fn to_data(
         &self,
         given: &[u8],
@@ -243,7 +242,6 @@ impl Names {
         &self.type_name
     }
 
-    /// Counts bound and forgotten names.
     pub(crate) fn n_changes(&self) -> u64 {
         lock(&self.bound).n_changes
     }
@@ -505,8 +503,8 @@ pub(super) fn keep(names: &[Arc<Names>], used: &NamesInUse) {
 }
 
 /// The data plane's widths of a controller header's fields. They come from the header type that has the same fields
-/// in the same order; `None` if the program has no such header type. The width of a field is given if it is not
-/// translated.
+/// in the same order; `None` if the program has no such header type. `fields` has the width of each
+/// field that is not translated.
 ///
 /// # Errors
 /// Every header type with these fields has other widths: packets would be decoded wrongly.

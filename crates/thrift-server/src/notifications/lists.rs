@@ -49,7 +49,6 @@ struct List {
     told: BTreeMap<u64, Vec<Option<Arc<[u8]>>>>,
 }
 
-/// A message to publish.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Learned {
     list: i32,
@@ -241,7 +240,6 @@ impl List {
     }
 }
 
-/// The size of a learn list's field, in bytes.
 fn n_bytes(element: &Value, json: &Value) -> Option<usize> {
     let named = |list: &str, name: &Value| {
         let mut all = json[list].as_array()?.iter();

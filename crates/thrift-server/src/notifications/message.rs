@@ -18,7 +18,6 @@ fn header(topic: [u8; 4], device_id: u64) -> Vec<u8> {
     [&topic[..], &device_id.to_le_bytes()].concat()
 }
 
-/// Pads the header with zeros.
 fn padded(mut header: Vec<u8>) -> Vec<u8> {
     header.resize(HEADER_BYTES, 0);
     header

@@ -29,7 +29,6 @@ pub(crate) use message::Swap;
 pub use socket::NotificationSocket;
 use socket::Shared;
 
-/// The state that calls and the publishing task share.
 pub(crate) struct Notifications {
     device_id: u64,
     lists: Mutex<Lists>,
@@ -49,7 +48,6 @@ impl Notifications {
         }
     }
 
-    /// Runs `work` on the learn lists of a program.
     pub(crate) fn with_lists<R>(
         &self,
         pipeline: &Pipeline,
@@ -93,7 +91,6 @@ fn json_of(pipeline: &Pipeline) -> Value {
     serde_json::from_slice(pipeline.config()).unwrap_or_default()
 }
 
-/// The events for the publishing task.
 pub(crate) struct Events {
     digests: Receiver<DigestNotice>,
     idle_timeouts: Receiver<IdleTimeoutNotice>,
@@ -101,7 +98,6 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Subscribes to all events.
     pub(crate) fn of(site: &Site) -> Self {
         let (sender, digests) = DigestSender::channel(NOTICES_WAITING_MAX);
         site.device.subscribe(Subscriber::Digests(sender));
@@ -116,7 +112,6 @@ impl Events {
     }
 }
 
-/// Publishes events until the switch stops.
 pub(crate) async fn publish(site: Arc<Site>, mut events: Events, socket: NotificationSocket) {
     let serving = tokio::spawn(socket.serve(site.notifications.messages.clone()));
     let (mut aged, mut up) = (Aged::default(), BTreeMap::new());
@@ -169,7 +164,6 @@ fn learn(site: &Site, notice: &DigestNotice) {
     }
 }
 
-/// State for messages about aged entries.
 #[derive(Default)]
 struct Aged {
     n_messages: u64,

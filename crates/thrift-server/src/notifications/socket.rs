@@ -115,7 +115,6 @@ impl NotificationSocket {
         })
     }
 
-    /// The address for subscribers.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -146,7 +145,6 @@ impl NotificationSocket {
     }
 }
 
-/// A listener for subscribers.
 trait Accept {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 

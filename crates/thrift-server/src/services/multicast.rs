@@ -34,7 +34,6 @@ struct Node {
     group: Option<u32>,
 }
 
-/// Nodes, LAGs and each group's list of nodes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Multicast {
     /// The pipeline of these nodes and groups.
@@ -122,7 +121,6 @@ impl Multicast {
         ports.get(chosen).copied()
     }
 
-    /// The groups that have a node with this LAG.
     fn groups_with(&self, lag: u16) -> Vec<u32> {
         let nodes = self.nodes.values().filter(|node| node.lags.contains(&lag));
         let mut groups: Vec<u32> = nodes.filter_map(|node| node.group).collect();

@@ -24,7 +24,6 @@ struct Target {
     id: ActionProfileId,
 }
 
-/// What an id identifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     Members,
@@ -70,7 +69,6 @@ impl Target {
         )
     }
 
-    /// An action of one of the profile's tables.
     fn call(&self, name: &str, args: &[&[u8]]) -> Result<ActionCall, Refusal> {
         match self.action(name) {
             Some(action) => action_call(&self.pipeline, action, args),

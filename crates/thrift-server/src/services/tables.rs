@@ -416,7 +416,6 @@ async fn each_part(
     Ok(())
 }
 
-/// Runs an operation on the entry of a handle.
 async fn at_handle(
     site: &Site,
     target: Target,
@@ -750,7 +749,6 @@ impl EntryMeters {
         Ok(Answer::Void)
     }
 
-    /// The rates of the entry at a position.
     pub(super) async fn get(
         &self,
         site: &Site,

@@ -81,7 +81,6 @@ fn value_of(field: &MatchField) -> &[u8] {
     }
 }
 
-/// A member as one number.
 fn number(member: &[MatchField], parts: &[u32]) -> Vec<u8> {
     let values: Vec<&[u8]> = member.iter().map(value_of).collect();
     join(&values, parts)

@@ -215,7 +215,6 @@ async fn found(
     Ok(found)
 }
 
-/// Waits until every frame inside the switch has left.
 pub(crate) async fn drain() -> Result<()> {
     let place: Place = PLACE;
     // The switch must also answer a new client.

@@ -72,7 +72,6 @@ struct Options {
     connections: usize,
 }
 
-/// The state that all abusers share.
 struct Shared {
     programs: Vec<Program>,
     grammars: Vec<Grammar>,
@@ -132,7 +131,6 @@ fn rng(seed: u64, of: &str, n: u64) -> Rng {
     )
 }
 
-/// Memory samples over time.
 struct Memory(Vec<u64>);
 
 impl Memory {
