@@ -7,7 +7,7 @@ use clap::Parser;
 
 use crate::{Result, process};
 
-/// Set for the program within the namespace.
+/// The environment variable that tells the program that it already runs within the namespaces.
 const INSIDE: &str = "REPRISE_CONTROL_BENCH_NAMESPACE";
 
 /// The veth pairs: first the end for sending or receiving frames, then the switch's.
