@@ -1,4 +1,4 @@
-//! gNMI over a switch in memory, by a client over TCP; a file a section of the specification.
+//! gNMI over a switch in memory, with a client over TCP. One file per section of the specification.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
